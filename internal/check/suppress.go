@@ -92,7 +92,8 @@ func (s Suppression) hides(f *Finding) bool {
 	for i := range f.Stacks {
 		frames += len(f.Stacks[i].Frames)
 		if slices.ContainsFunc(f.Stacks[i].Frames, func(r Frame) bool {
-			return matches(r.Function) || matches(r.Library) || matches(path.Base(r.Library))
+			// The name of a function in Go begins with the path of its package, and it has no library.
+			return matches(r.Function) || r.Library == "" && matches(path.Base(r.Function)) || matches(r.Library) || matches(path.Base(r.Library))
 		}) {
 			return true
 		}

@@ -3,6 +3,8 @@ package check
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -36,6 +38,31 @@ func TestSuppressions(t *testing.T) {
 		must.Do(t, r.Text(&b, false))
 		if want := fmt.Sprintf("(%d suppressed)", r.Suppressed); strings.Contains(b.String(), want) != (r.Suppressed > 0) {
 			t.Errorf("%q: %s", text, b.String())
+		}
+	}
+}
+
+// TestSuppressionsOfGo hides a finding in a Go program by the name of a function, with and without the path of its
+// package.
+func TestSuppressionsOfGo(t *testing.T) {
+	dir := t.TempDir()
+	must.Do(t, os.WriteFile(filepath.Join(dir, "1-go.jsonl"), []byte(`{"process":{"pid":1,"program":"/bin/server"}}
+{"finding":"send-buffer-changed","id":1,"stacks":[{"title":"posted here","frames":[{"function":"example.com/a/server.(*Conn).send","file":"/src/send.go","line":7}]}]}
+`), 0o600))
+	for text, hidden := range map[string]bool{
+		"send-buffer-changed server.(*Conn).send":               true,
+		"send-buffer-changed server.*":                          true,
+		"send-buffer-changed example.com/a/server.(*Conn).send": true,
+		"send-buffer-changed example.com/*/server.*":            true,
+		"send-buffer-changed example.com/*":                     false,
+		"send-buffer-changed (*Conn).send":                      false,
+		"memory-freed server.*":                                 false,
+		"* *":                                                   true,
+	} {
+		all, err := ReadSuppressions(strings.NewReader(text))
+		must.Do(t, err)
+		if r := read(t, dir, Options{Suppress: all}); (r.Suppressed == 1) != hidden || r.Suppressed+r.Errors != 1 {
+			t.Errorf("%q: %d hidden, %d left: want it hidden: %t", text, r.Suppressed, r.Errors, hidden)
 		}
 	}
 }

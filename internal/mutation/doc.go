@@ -42,7 +42,7 @@
 // Read mutation_test.go (the tests), mutant_test.go (one bug), source_test.go
 // (where it is), graft_test.go (many bugs in one build), rig_test.go (builds
 // and runs), then the lists: responder, requester, completer, state, queue, extended,
-// shard, refusal, connection, churn, registration, stranger, recovery, path, port, altpath, xrc, broker, ucm, delay, full, secure, flood, challenge, window, ordered, near, socket. The program that is
+// shard, refusal, connection, churn, registration, stranger, recovery, path, port, altpath, xrc, broker, ucm, delay, full, secure, flood, challenge, window, ordered, near, socket, nasty, gocheck. The program that is
 // built is in probe. For C read cmutation_test.go (the tests), csource_test.go (one bug, and where it
 // is), crig_test.go (builds and runs), then the lists: cpost, cqueue, cobject, cdomain, cprocess, cnetlink. For the search read search_test.go and sites_test.go (the
 // edits), for the interop runner interop_test.go.

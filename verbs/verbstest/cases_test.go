@@ -2,7 +2,6 @@ package verbstest_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"runtime"
@@ -10,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/softhca/softhca/internal/must"
+	"github.com/softhca/softhca/internal/golden"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -21,27 +20,32 @@ type bugCase struct {
 }
 
 // runCases runs both programs of each case. The bug gives exactly its findings, which name the marked line, and
-// the corrected program gives none.
-func runCases(t *testing.T, all []bugCase) {
-	marked := markedLines(t)
+// the corrected program gives none. A golden file has the facts of all findings.
+func runCases(t *testing.T, all []bugCase, file string, rig func(testing.TB) *rig) {
+	lines := sources(t)
+	marked := markedLines(lines)
+	facts, ran := "", 0
 	for _, c := range all {
 		function := runtime.FuncForPC(reflect.ValueOf(c.run).Pointer()).Name()
 		name := function[strings.LastIndex(function, ".")+1:]
+		if strings.HasPrefix(name, "func") { // of a setting
+			name = c.finds
+		}
 		for _, bug := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/bug=%v", name, bug), func(t *testing.T) {
-				r := newRig(t)
+				r := rig(t)
 				c.run(r, bug)
-				var names []string
+				if ran++; bug && c.finds != "" {
+					facts += name + "\n" + r.facts(lines)
+				}
 				for _, f := range r.found {
-					names = append(names, f.Name)
 					checkMark(t, f, marked)
 				}
-				slices.Sort(names)
 				want := ""
 				if bug {
 					want = c.finds
 				}
-				if have := strings.Join(names, " "); have != want {
+				if have := r.findings(); have != want {
 					t.Errorf("found %q: want %q", have, want)
 					for _, f := range r.found {
 						t.Log(f)
@@ -50,6 +54,19 @@ func runCases(t *testing.T, all []bugCase) {
 			})
 		}
 	}
+	if ran == 2*len(all) { // and not only some, with the flag -run
+		golden.Check(t, filepath.Join("testdata", file+".txt"), facts)
+	}
+}
+
+// findings returns the names of what was found, sorted.
+func (r *rig) findings() string {
+	var names []string
+	for _, f := range r.found {
+		names = append(names, f.Name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
 }
 
 // checkMark requires that the first call of a finding is the marked line of a case: the innermost frame outside
@@ -71,15 +88,10 @@ func checkMark(t *testing.T, f *verbs.Finding, marked map[string]bool) {
 }
 
 // markedLines returns the places of the marks in the tests of this package.
-func markedLines(t *testing.T) map[string]bool {
-	t.Helper()
-	files, err := filepath.Glob("*_test.go")
-	must.Do(t, err)
+func markedLines(lines map[string][]string) map[string]bool {
 	marked := map[string]bool{}
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		must.Do(t, err)
-		for i, line := range strings.Split(string(text), "\n") {
+	for name, of := range lines {
+		for i, line := range of {
 			if strings.HasSuffix(line, "// BUG") {
 				marked[fmt.Sprintf("%s:%d", name, i+1)] = true
 			}

@@ -117,6 +117,51 @@ func TestReportMayCallTheAdapter(t *testing.T) {
 	}
 }
 
+// TestReportedBeforeTheCallReturns makes calls that show a bug, and looks for its finding after each.
+func TestReportedBeforeTheCallReturns(t *testing.T) {
+	r := newRig(t)
+	r.open(settings{})
+	q := r.a.newQP(r, r.a.pd)
+	domain := func() *verbs.PD {
+		pd, err := r.a.ctx.AllocPD()
+		must.Do(t, err)
+		return pd
+	}
+	gone, used := domain(), domain()
+	other, err := used.RegMR(make([]byte, 64), verbs.AccessLocalWrite)
+	must.Do(t, err)
+	srq, err := used.CreateSRQ(&verbs.SRQInitAttr{MaxWR: depth, MaxSGE: 1})
+	must.Do(t, err)
+	must.Do(t, gone.Dealloc())
+	must.Do(t, q.Destroy())
+	wrong := r.receive(0, 8)
+	wrong.SGList[0].LKey = 0x1234
+	send := r.send(64)
+	send.SGList[0] = other.SGE(0, 64)
+	r.fails(true)
+	r.a.qp.State() // waits until it is ERR
+	for _, c := range []struct {
+		finds string
+		call  func() error
+	}{
+		{"remote-access-error", func() error { _, err := r.a.cq.Poll(make([]verbs.WC, 1)); return err }},
+		{"posted-after-error region-of-another-domain", func() error { return r.a.qp.PostSend(send) }},
+		{"key-unknown", func() error { return r.b.qp.PostRecv(wrong) }},
+		{"key-unknown", func() error { return srq.PostRecv(wrong) }},
+		{"used-after-destroy", func() error { _, err := q.Query(); return err }},
+		{"used-after-destroy", func() error { return q.Modify(&verbs.QPAttr{State: verbs.ERR}, verbs.AttrState) }},
+		{"used-after-destroy", func() error { _, err := gone.AllocMW(verbs.MWType1); return err }},
+		{"used-after-destroy", func() error { _, err := gone.CreateAH(verbs.AHAttr{}); return err }},
+		{"destroy-refused", used.Dealloc},
+	} {
+		r.found = nil
+		err := c.call()
+		if have := r.findings(); have != c.finds {
+			t.Errorf("found %q after a call that returns %v: want %q", have, err, c.finds)
+		}
+	}
+}
+
 // TestUncheckedAdapters shows that nothing is said about buffers while an adapter exists whose writes are not known.
 func TestUncheckedAdapters(t *testing.T) {
 	for _, other := range []bool{true, false} {

@@ -224,6 +224,7 @@ func postedAfterError(r *rig, bug bool) {
 	r.open(settings{attr: func(a *verbs.QPAttr) { a.RNRRetry = 0 }})
 	must.Do(r.t, r.a.qp.PostSend(r.send(8)))
 	r.want(r.a.cq, verbs.WCRNRRetryExcErr)
+	r.a.qp.State() // waits until it is ERR
 	if !bug {
 		r.reset()
 	}
@@ -298,8 +299,33 @@ func pathNotLoaded(r *rig, bug bool) {
 	r.close()
 }
 
-func TestK1_GoObjects(t *testing.T) {
-	runCases(t, []bugCase{
+// The other queue pair of the completion queue has completions that the program polls later.
+func destroyedBeforeOtherIsPolled(r *rig, _ bool) {
+	r.open(settings{})
+	must.Do(r.t, r.a.qp.PostSend(r.write(8)))
+	r.arrives(r.a.cq)
+	must.Do(r.t, r.a.newQP(r, r.a.pd).Destroy())
+	r.want(r.a.cq, verbs.WCSuccess)
+	r.close()
+}
+
+// The adapter refuses requests in RESET, and says so.
+func refusedPosts(r *rig, _ bool) {
+	r.open(settings{})
+	q := r.a.newQP(r, r.a.pd)
+	send, recv := r.send(8), r.receive(0, 8)
+	send.SGList[0].LKey, recv.SGList[0].LKey = 0x1234, 0x1234
+	r.refused(q.PostSend(send), true)
+	r.refused(q.PostRecv(recv), true)
+	must.Do(r.t, q.Destroy())
+	r.close()
+}
+
+func TestK1_GoObjects(t *testing.T) { runCases(t, objectsCases(), "objects", newRig) }
+
+// objectsCases returns the cases of this file.
+func objectsCases() []bugCase {
+	return []bugCase{
 		{"destroy-refused", destroyRefused},
 		{"destroy-refused", cqStillUsed},
 		{"", destroyedTwice},
@@ -312,6 +338,8 @@ func TestK1_GoObjects(t *testing.T) {
 		{"", eventAcknowledgedLater},
 		{"", eventAcknowledgedBeforeClose},
 		{"objects-left-at-close", leftAtClose},
+		{"", destroyedBeforeOtherIsPolled},
+		{"", refusedPosts},
 		{"receives-overlap", receivesOverlap},
 		{"reads-overlap", readsOverlap},
 		{"posted-after-error", postedAfterError},
@@ -324,5 +352,5 @@ func TestK1_GoObjects(t *testing.T) {
 		{"path-not-loaded", pathNotLoaded},
 		{"", usualAttributes},
 		{"no-read-resources", setting(func(a *verbs.QPAttr) { a.MaxDestRDAtomic = 0 })},
-	})
+	}
 }

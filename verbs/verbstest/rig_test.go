@@ -18,12 +18,13 @@ const (
 
 // side is one of the two adapters of a rig.
 type side struct {
-	ctx *verbs.Context
-	pd  *verbs.PD
-	cq  *verbs.CQ
-	mr  *verbs.MR
-	srq *verbs.SRQ
-	qp  *verbs.QP
+	name string
+	ctx  *verbs.Context
+	pd   *verbs.PD
+	cq   *verbs.CQ
+	mr   *verbs.MR
+	srq  *verbs.SRQ
+	qp   *verbs.QP
 }
 
 // rig has two connected queue pairs that are checked. The cases replace what they are about.
@@ -32,14 +33,24 @@ type rig struct {
 	check verbs.Option
 	a, b  *side
 	typ   verbs.QPType
+	sig   verbs.SigType
+	hosts [2]verbs.Config
+	buf   []byte            // memory of a case that is not on its stack
+	names map[uint64]string // of numbers in the texts of findings
 
 	mu    sync.Mutex // guards what follows
 	found []*verbs.Finding
 }
 
-// newRig returns a rig without adapters.
+// newRig returns a rig whose adapters will be on a network in memory.
 func newRig(t testing.TB) *rig {
-	r := &rig{t: t}
+	n := verbs.NewNetwork()
+	return newRigOn(t, [2]verbs.Config{{Network: n, Addr: "10.0.0.1"}, {Network: n, Addr: "10.0.0.2"}})
+}
+
+// newRigOn returns a rig without adapters.
+func newRigOn(t testing.TB, hosts [2]verbs.Config) *rig {
+	r := &rig{t: t, hosts: hosts, names: map[uint64]string{}}
 	r.check = verbs.WithCheck(func(f *verbs.Finding) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -50,7 +61,8 @@ func newRig(t testing.TB) *rig {
 
 // settings say how a rig is opened.
 type settings struct {
-	typ    verbs.QPType // 0: RC
+	typ    verbs.QPType  // 0: RC
+	sig    verbs.SigType // of the queue pairs
 	cqes   int
 	shared bool                // side b has a shared receive queue
 	attr   func(*verbs.QPAttr) // changes the attributes of the connection; nil for no change
@@ -58,9 +70,8 @@ type settings struct {
 
 // open opens the adapters and connects them.
 func (r *rig) open(s settings) {
-	n := verbs.NewNetwork()
-	r.typ = cmp.Or(s.typ, verbs.RC)
-	r.a, r.b = r.side(n, "10.0.0.1"), r.side(n, "10.0.0.2")
+	r.typ, r.sig = cmp.Or(s.typ, verbs.RC), s.sig
+	r.a, r.b = r.side(r.hosts[0], "A"), r.side(r.hosts[1], "B")
 	for _, e := range []*side{r.a, r.b} {
 		var err error
 		e.cq, err = e.ctx.CreateCQ(cmp.Or(s.cqes, 128), nil)
@@ -75,25 +86,28 @@ func (r *rig) open(s settings) {
 }
 
 // side opens an adapter.
-func (r *rig) side(n *verbs.Network, addr string) *side {
-	ctx, err := verbs.Open(verbs.Config{Network: n, Addr: addr}, r.check)
+func (r *rig) side(host verbs.Config, name string) *side {
+	ctx, err := verbs.Open(host, r.check)
 	must.Do(r.t, err)
 	r.t.Cleanup(func() { _ = ctx.Close() }) // the case may have closed it
-	e := &side{ctx: ctx}
+	e := &side{name: name, ctx: ctx}
 	e.pd, err = ctx.AllocPD()
 	must.Do(r.t, err)
 	e.mr, err = e.pd.RegMR(make([]byte, 64<<10), verbs.AccessLocalWrite|verbs.AccessRemote)
 	must.Do(r.t, err)
+	r.called(uint64(e.mr.LKey()), "LKEY of "+name)
+	r.called(e.mr.Addr(), "ADDRESS of "+name)
 	return e
 }
 
 // newQP returns a queue pair.
 func (e *side) newQP(r *rig, pd *verbs.PD) *verbs.QP {
 	q, err := pd.CreateQP(&verbs.QPInitAttr{
-		Type: r.typ, SendCQ: e.cq, RecvCQ: e.cq, SRQ: e.srq,
+		Type: r.typ, SQSig: r.sig, SendCQ: e.cq, RecvCQ: e.cq, SRQ: e.srq,
 		Cap: verbs.QPCap{MaxSendWR: depth, MaxRecvWR: depth, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 64},
 	})
 	must.Do(r.t, err)
+	r.called(uint64(q.QPN()), "QPN of "+e.name)
 	return q
 }
 

@@ -129,6 +129,9 @@ func sendQueueOverfilled(r *rig, bug bool) {
 			r.want(r.a.cq, verbs.WCSuccess)
 		}
 	}
+	for i := 0; bug && i < depth/2; i++ {
+		r.want(r.a.cq, verbs.WCSuccess)
+	}
 	r.close()
 }
 
@@ -299,8 +302,148 @@ func equalNumbersShared(r *rig, _ bool) {
 	r.close()
 }
 
-func TestK1_GoUse(t *testing.T) {
-	runCases(t, []bugCase{
+// fill posts as many receives as the queue of side b holds.
+func (r *rig) fill() {
+	for i := range uint64(depth) {
+		must.Do(r.t, r.b.qp.PostRecv(r.receive(i*8, 8)))
+	}
+}
+
+// The queue is empty after RESET, and completes nothing.
+func filledAfterReset(r *rig, _ bool) {
+	r.open(settings{cqes: depth})
+	r.fill()
+	r.reset()
+	r.fill()
+	r.close()
+}
+
+// The completion queue has room for the receives of one queue pair. Those of a destroyed one do not complete.
+func filledAfterDestroy(r *rig, _ bool) {
+	r.open(settings{cqes: depth})
+	for range 3 {
+		r.fill()
+		r.b.qp = r.replace(r.b)
+		r.a.qp = r.replace(r.a)
+		r.connect(nil)
+	}
+	r.close()
+}
+
+// Receives that a destroyed queue pair has taken from a shared queue do not complete.
+func sharedAfterDestroy(r *rig, bug bool) {
+	r.open(settings{shared: true}) // BUG
+	for i := range uint64(depth) {
+		must.Do(r.t, r.b.srq.PostRecv(r.receive(i*8, 8)))
+	}
+	must.Do(r.t, r.a.qp.PostSend(r.send(8)))
+	r.want(r.a.cq, verbs.WCSuccess)
+	if !bug {
+		r.want(r.b.cq, verbs.WCSuccess)
+	}
+	must.Do(r.t, r.b.qp.Destroy())
+	r.b.qp = nil
+	must.Do(r.t, r.b.srq.PostRecv(r.receive(depth*8, 8)))
+	r.close()
+}
+
+func srqResized(r *rig, _ bool) {
+	r.open(settings{shared: true})
+	must.Do(r.t, r.b.srq.Resize(2*depth))
+	for i := range uint64(2 * depth) {
+		must.Do(r.t, r.b.srq.PostRecv(r.receive(i*8, 8)))
+	}
+	r.close()
+}
+
+// All requests of the queue pair are signaled, whatever their flags.
+func allSignaled(r *rig, bug bool) {
+	r.open(settings{sig: verbs.SigAll})
+	wr := r.write(8)
+	wr.Flags = 0
+	for range 2 * depth {
+		r.post(wr) // BUG
+		if !bug {
+			r.want(r.a.cq, verbs.WCSuccess)
+		}
+	}
+	for i := 0; bug && i < 2*depth; i++ {
+		r.want(r.a.cq, verbs.WCSuccess)
+	}
+	r.close()
+}
+
+// Completions with timestamps are looked at, too.
+func polledWithTimestamps(r *rig, bug bool) {
+	r.open(settings{})
+	cq, err := r.a.ctx.CreateCQEx(&verbs.CQInitAttr{CQE: 4, Timestamps: true})
+	must.Do(r.t, err)
+	must.Do(r.t, r.a.qp.Destroy())
+	must.Do(r.t, r.a.cq.Destroy())
+	r.a.cq = cq
+	r.a.qp, r.b.qp = r.a.newQP(r, r.a.pd), r.replace(r.b)
+	r.connect(nil)
+	must.Do(r.t, r.a.qp.PostSend(r.write(8))) // BUG
+	r.arrives(cq)
+	if bug {
+		r.a.mr.Bytes()[0]++
+	}
+	n, err := cq.PollTimestamps(make([]verbs.WC, 1), make([]time.Time, 1))
+	if n != 1 || err != nil {
+		r.t.Fatalf("polled %d completions: %v", n, err)
+	}
+	r.close()
+}
+
+// A signaled request that has completed does not help those after it.
+func neverReclaimedAgain(r *rig, bug bool) {
+	r.open(settings{})
+	for i := range 4 * depth {
+		wr := r.write(8)
+		if bug && i > depth || i%4 != 0 {
+			wr.Flags = 0
+		}
+		r.post(wr) // BUG
+		if wr.Flags != 0 {
+			r.want(r.a.cq, verbs.WCSuccess)
+		}
+	}
+	r.close()
+}
+
+// Requests that the adapter refuses take no room.
+func refusedTakeNoRoom(r *rig, _ bool) {
+	r.open(settings{})
+	wrong := r.write(8)
+	wrong.InlineData = []byte("without the flag")
+	for range depth {
+		r.refused(r.a.qp.PostSend(wrong), true)
+		must.Do(r.t, r.a.qp.PostSend(r.write(8)))
+	}
+	for range depth {
+		r.want(r.a.cq, verbs.WCSuccess)
+	}
+	r.close()
+}
+
+// One call may have two bugs.
+func twoBugsAtOnePlace(r *rig, bug bool) {
+	r.open(settings{})
+	wr, status := r.read(8), verbs.WCSuccess
+	wr.Opcode = verbs.WRAtomicFetchAdd
+	if bug {
+		wr.RemoteAddr, wr.SGList[0].LKey, status = wr.RemoteAddr+4, 0x1234, verbs.WCRemInvReqErr
+	}
+	must.Do(r.t, r.a.qp.PostSend(wr)) // BUG
+	r.want(r.a.cq, status)
+	r.close()
+}
+
+func TestK1_GoUse(t *testing.T) { runCases(t, useCases(), "use", newRig) }
+
+// useCases returns the cases of this file.
+func useCases() []bugCase {
+	return []bugCase{
 		{"atomic-not-aligned", atomicNotAligned},
 		{"message-longer-than-mtu", messageLongerThanMTU},
 		{"no-room-for-grh", noRoomForGRH},
@@ -318,5 +461,14 @@ func TestK1_GoUse(t *testing.T) {
 		{"error-never-polled", errorNeverPolled},
 		{"completions-never-polled", completionsNeverPolled},
 		{"error-never-polled", errorLeftAtClose},
-	})
+		{"", filledAfterReset},
+		{"", filledAfterDestroy},
+		{"completions-never-polled", sharedAfterDestroy},
+		{"", srqResized},
+		{"send-queue-overfilled", allSignaled},
+		{"send-buffer-changed", polledWithTimestamps},
+		{"send-queue-never-reclaimed", neverReclaimedAgain},
+		{"", refusedTakeNoRoom},
+		{"atomic-not-aligned key-unknown", twoBugsAtOnePlace},
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,12 +17,12 @@ import (
 type Object struct {
 	c    *Checker
 	kind string
-	name string // such as "queue pair 0x000011"
 	seq  uint64
-	uses []*Object // cannot be destroyed before it
 	made *stack
 
 	// The lock of the checker guards what follows.
+	name      string    // such as "queue pair 0x000011"; only a memory region gets another one
+	uses      []*Object // cannot be destroyed before it
 	ended     *stack    // where it was destroyed; nil before
 	refused   *stack    // where it could not be destroyed because of its events; nil if that has not happened
 	refusedAt time.Time // when that happened first
@@ -50,9 +51,20 @@ func (c *Checker) Made(kind string, number uint32, uses ...*Object) *Object {
 // named returns the name of an object.
 func named(kind string, number uint32) string {
 	if number == 0 {
-		return kind
+		return article(kind)
 	}
 	return fmt.Sprintf("%s %d", kind, number)
+}
+
+// article returns the name of a kind with its article.
+func article(name string) string {
+	switch {
+	case name == "device memory":
+		return name
+	case strings.HasPrefix(name, "RDMA"), strings.ContainsRune("aAEX", rune(name[0])):
+		return "an " + name
+	}
+	return "a " + name
 }
 
 // make fills in a new object.

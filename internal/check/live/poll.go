@@ -150,7 +150,7 @@ func (q *CQ) unchanged(r *request) {
 		return
 	}
 	q.c.sink.add(found("send-buffer-changed", []call{{"posted here", r.posted}, {"polled here", q.c.sink.here()}},
-		"the payload of a %s of %d bytes changed between the post and the poll of its completion", r.operation(), r.length))
+		"the payload of %s of %d bytes changed between the post and the poll of its completion", article(r.operation()), r.length))
 }
 
 // status notes errors that the program's own requests have caused.
@@ -158,19 +158,19 @@ func (q *CQ) status(r *request, wc *ib.WC, calls []call) {
 	name, text := "", ""
 	switch st := wc.Status; {
 	case r.receive && st == ib.WCLocLenErr:
-		name, text = "receive-too-small", "a message came that does not fit into the %s of %d bytes: %v"
+		name, text = "receive-too-small", "a message came that does not fit into %s of %d bytes: %v"
 	case r.receive && st != ib.WCLocProtErr:
 		return // what the peer sent was wrong
 	case st == ib.WCRemAccessErr:
-		name, text = "remote-access-error", "the peer refused the access of a %s of %d bytes: %v"
+		name, text = "remote-access-error", "the peer refused the access of %s of %d bytes: %v"
 	case st == ib.WCRemInvReqErr:
-		name, text = "remote-request-invalid", "the peer refused a %s of %d bytes: %v"
+		name, text = "remote-request-invalid", "the peer refused %s of %d bytes: %v"
 	case st == ib.WCLocLenErr, st == ib.WCLocQPOpErr, st == ib.WCLocProtErr, st == ib.WCMWBindErr, st == ib.WCLocAccessErr:
-		name, text = "local-operation-error", "the adapter could not execute a %s of %d bytes: %v"
+		name, text = "local-operation-error", "the adapter could not execute %s of %d bytes: %v"
 	default:
 		return
 	}
-	q.c.sink.add(found(name, calls, text, r.operation(), r.length, wc.Status))
+	q.c.sink.add(found(name, calls, text, article(r.operation()), r.length, wc.Status))
 }
 
 // unfinished returns the oldest send request that uses a region and that the adapter still works on; nil for

@@ -232,32 +232,35 @@ func (p *Posting) fits() {
 
 // element notes what is wrong with an element of the list, and reports whether it is right.
 func (p *Posting) element(i int) bool {
-	e, op := &p.r.elements[i], p.r.operation()
+	e, op := &p.r.elements[i], article(p.r.operation())
 	if e.Length == 0 {
 		return true
 	}
 	in := p.c.regions.byKey[e.LKey]
 	if in == nil {
-		p.note("key-unknown", nil, "element %d of a %s has the lkey %#x: no region has this key, nor had any of the last %d that were deregistered",
+		p.note("key-unknown", nil, "element %d of %s has the lkey %#x: no region has this key, nor had any of the last %d that were deregistered",
 			i, op, uint32(e.LKey), maxEnded)
 		return false
 	}
 	registered := call{"region registered here", in.region.made}
 	if in.ended != nil {
-		p.note("key-deregistered", []call{{"deregistered here", in.ended}, registered},
-			"element %d of a %s has the lkey %#x of a region that was deregistered", i, op, uint32(e.LKey))
+		how, what := "deregistered here", "a region that was deregistered"
+		if in.region.now != in {
+			how, what = "registered anew here", fmt.Sprintf("a region that was registered anew, and got the lkey %#x", uint32(in.region.now.Key))
+		}
+		p.note("key-deregistered", []call{{how, in.ended}, registered}, "element %d of %s has the lkey %#x of %s", i, op, uint32(e.LKey), what)
 		return false
 	}
 	_, within := in.at(&e.SGE)
 	switch {
 	case in.PD != p.pd:
 		p.note("region-of-another-domain", []call{registered},
-			"element %d of a %s has the lkey %#x of a region of another protection domain than the queue's", i, op, uint32(e.LKey))
+			"element %d of %s has the lkey %#x of a region of another protection domain than the queue's", i, op, uint32(e.LKey))
 	case p.r.writesList && in.Access&ib.AccessLocalWrite == 0:
 		p.note("no-local-write", []call{registered},
-			"the adapter is to write element %d of a %s, and the region with lkey %#x lacks LOCAL_WRITE", i, op, uint32(e.LKey))
+			"the adapter is to write element %d of %s, and the region with lkey %#x lacks LOCAL_WRITE", i, op, uint32(e.LKey))
 	case !within && (in.Memory == Program || in.Memory == Foreign):
-		p.note("beyond-region", []call{registered}, "element %d of a %s has %d bytes at %#x, and the region with lkey %#x has %d bytes at %#x",
+		p.note("beyond-region", []call{registered}, "element %d of %s has %d bytes at %#x, and the region with lkey %#x has %d bytes at %#x",
 			i, op, e.Length, e.Addr, uint32(e.LKey), len(in.Buf), in.Addr)
 	default:
 		e.in = in

@@ -94,15 +94,17 @@ func (s *Sink) Recorded(words, dir string) *Sink {
 	s.mu.Unlock()
 	if first {
 		program, _ := os.Executable() // empty if it is not known
-		r.write(processLine{process{os.Getpid(), program}})
+		if err := r.write(processLine{process{os.Getpid(), program}}); err != nil {
+			fmt.Fprintf(os.Stderr, "softhca: check: process %d cannot write what it finds: %v\n", os.Getpid(), err)
+		}
 	}
 	return s
 }
 
-// record writes a finding, and ends the process if that is asked for.
-func (r *recorder) record(f *Finding) {
+// record writes a finding, and reports whether the process ends with it.
+func (r *recorder) record(f *Finding) (fatal bool) {
 	if r == nil || f.Advice && !r.advice {
-		return
+		return false
 	}
 	l := findingLine{Finding: f.Name, Advice: f.Advice, Time: time.Now().UnixNano(), Text: f.Text, ID: rand.Uint64()}
 	for _, c := range f.Calls {
@@ -112,22 +114,20 @@ func (r *recorder) record(f *Finding) {
 		}
 		l.Stacks = append(l.Stacks, s)
 	}
-	r.write(l)
-	if r.fatal && !f.Advice {
-		os.Exit(fatalExit)
+	if err := r.write(l); err != nil {
+		fmt.Fprintf(os.Stderr, "softhca: check: a finding of process %d is lost: %v\n", os.Getpid(), err)
 	}
+	return r.fatal && !f.Advice
 }
 
 // write appends a line to the file. It opens the file for each line, as the library in C does. The line is written
 // at once, because other goroutines and adapters append to the file, too.
-func (r *recorder) write(line any) {
+func (r *recorder) write(line any) error {
 	text, err := json.Marshal(line)
-	if err == nil {
-		err = appendTo(r.path, append(text, '\n'))
-	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "softhca: check: a finding of process %d is lost: %v\n", os.Getpid(), err)
+		return err
 	}
+	return appendTo(r.path, append(text, '\n'))
 }
 
 // appendTo appends to a file.

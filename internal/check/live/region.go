@@ -34,6 +34,11 @@ type RegionView struct {
 	Memory Memory
 }
 
+// name returns the name of the region in findings. A new translation gives the region a new key, and a new name.
+func (v *RegionView) name() string {
+	return fmt.Sprintf("the memory region with lkey %#x", uint32(v.Key))
+}
+
 // Region is a memory region of the program.
 type Region struct {
 	Object
@@ -80,7 +85,7 @@ func (c *Checker) Registered(v RegionView) *Region {
 	}
 	r := new(Region)
 	r.now = &registration{RegionView: v, region: r}
-	c.make(&r.Object, "memory region", fmt.Sprintf("the memory region with lkey %#x", uint32(v.Key)), v.PD, v.DM)
+	c.make(&r.Object, "memory region", v.name(), v.PD, v.DM)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.regions.begin(r.now)
@@ -132,8 +137,8 @@ func (r *Region) Deregistered(err error, u Use) {
 	}
 	at := r.c.sink.here()
 	if err == nil {
-		r.went(u, "deregistered here", at)
 		r.c.mu.Lock()
+		r.went(u, "deregistered here", at)
 		r.c.regions.end(r.now, at)
 		r.c.mu.Unlock()
 	}
@@ -150,9 +155,9 @@ func (r *Region) Reregistered(err error, v RegionView, u Use) {
 		return
 	}
 	at := r.c.sink.here()
-	r.went(u, "registered anew here", at)
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
+	r.went(u, "registered anew here", at) // with the key that the request has
 	if v.Key == r.now.Key {
 		r.now.RegionView = v
 	} else {
@@ -160,16 +165,16 @@ func (r *Region) Reregistered(err error, v RegionView, u Use) {
 		r.now = &registration{RegionView: v, region: r}
 		r.c.regions.begin(r.now)
 	}
-	r.uses = slices.DeleteFunc([]*Object{v.PD, v.DM}, func(o *Object) bool { return o == nil })
+	r.name, r.uses = v.name(), slices.DeleteFunc([]*Object{v.PD, v.DM}, func(o *Object) bool { return o == nil })
 }
 
-// went notes that the region has gone although a request uses it.
+// went notes that the region has gone although a request uses it. The lock is held.
 func (r *Region) went(u Use, how string, at *stack) {
 	if u.user == nil {
 		return
 	}
 	calls := []call{{how, at}, {"posted here", u.user.posted}, {"registered here", r.made}}
-	r.c.sink.add(found("region-deregistered-in-use", calls, "%s is in use: a %s of %d bytes is not finished", r.name, u.user.operation(), u.user.length))
+	r.c.sink.add(found("region-deregistered-in-use", calls, "%s is in use: %s of %d bytes is not finished", r.name, article(u.user.operation()), u.user.length))
 }
 
 // at returns the memory of a range of the region. It reports false if the range is not in the region, or the

@@ -3,6 +3,7 @@ package live
 import (
 	"fmt"
 	"hash/maphash"
+	"os"
 	"strings"
 
 	"github.com/softhca/softhca/internal/check/findings"
@@ -86,21 +87,34 @@ func (s *Sink) add(all ...finding) {
 	}
 }
 
-// Tell reports what was found since the last call. The caller holds no lock.
+// Tell reports what was found since the last call. The caller holds no lock. It first writes all findings for
+// "softhca run --check", because the program may end in the call that reports one.
 func (s *Sink) Tell() {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
-	all := s.pending
+	pending := s.pending
 	s.pending = nil
 	recorder := s.recorder
 	s.mu.Unlock()
-	for i := range all {
-		if f := all[i].public(&s.lib); f != nil {
-			s.report(f)
-			recorder.record(f)
+	var all []*Finding
+	fatal := false
+	for i := range pending {
+		f := pending[i].public(&s.lib)
+		if f == nil {
+			continue
 		}
+		all = append(all, f)
+		if fatal = recorder.record(f); fatal {
+			break
+		}
+	}
+	for _, f := range all {
+		s.report(f)
+	}
+	if fatal {
+		os.Exit(fatalExit)
 	}
 }
 

@@ -39,7 +39,8 @@ The exit code is that of the program. A report with findings does not change it;
     softhca run --check --suppress known.txt -- ./my_server
 
 A file of ` + "`--suppress`" + `, which can be repeated, hides findings that you know. Each line has the name of a finding, or ` + "`*`" + ` for any, and a pattern. The finding is hidden if the pattern matches
-the name of a function, or the path or the file name of a library, of one of its frames. Patterns are globs (` + "`*`" + `, ` + "`?`" + `, ` + "`[a-z]`" + `); ` + "`#`" + ` begins a comment. The report says how many findings were hidden.
+the name of a function, or the path or the file name of a library, of one of its frames. In Go programs the name of a function also matches without the path of its package
+(` + "`server.(*Conn).send`" + `). Patterns are globs (` + "`*`" + `, ` + "`?`" + `, ` + "`[a-z]`" + `); ` + "`#`" + ` begins a comment. The report says how many findings were hidden.
 
     # the logging library frees its buffers late
     memory-freed log_flush*
@@ -82,6 +83,9 @@ The findings, the rules and the levels are those below, with these differences:
   (used-after-destroy).
 - A second ` + "`Destroy`, `Dealloc`, `Dereg`, `Free` or `Close`" + ` returns an error and does nothing else, so a program may also defer the call. It is not reported (destroyed-twice).
 - objects-left-at-close is advice, because ` + "`Context.Close`" + ` releases all objects. An object is left if the program has destroyed others of its kind.
+- Go has no function that runs when a program ends. A finding is written when it is found, before the call returns and before the function of ` + "`WithCheck`" + ` is called, so it is in the report even if the
+  program then calls ` + "`os.Exit`" + `, panics or is killed. What is found at the end of an object is lost if the program ends without ` + "`Destroy`" + ` or ` + "`Context.Close`" + `: error-never-polled, completions-never-polled,
+  path-not-loaded, objects-left-at-close, async-events-not-acknowledged, and cq-overrun if the queue is not polled until it is empty. To find these, close the adapters before the program ends.
 - objects-left-at-exit is only found by package verbstest, and is about an adapter that is not closed.
 - Events of package rdmacm that are not read are not reported (cm-events-never-read).
 - There is no advice about requests that wait for each other (send-queue-of-one, reads-one-at-a-time).
