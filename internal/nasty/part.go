@@ -47,7 +47,7 @@ var parts = [NumParts]partInfo{
 	Events: {
 		name:   "events",
 		title:  "An armed completion queue raises its event before the completion is there, so that the program polls an empty queue. The completion follows within 200 µs.",
-		permit: "An event says that the queue should be polled, not that it has an entry. It disarms the queue as every event does.",
+		permit: "An event says that the queue should be polled, not that it has an entry: the manual page says that an extra event may come without a completion. It disarms the queue as every event does.",
 		source: "ibv_get_cq_event(3), ibv_req_notify_cq(3)",
 		bug:    "A program that does not arm the queue again after it has polled nothing, or that treats an empty poll after an event as an error.",
 	},
