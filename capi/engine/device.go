@@ -331,7 +331,6 @@ func softhca_describe(dev C.handle_t, out *C.struct_softhca_adapter) C.int {
 		port_state:                C.uint32_t(ib.PortActive), active_mtu: C.uint32_t(h.ActiveMTU()),
 		gids: C.uint32_t(min(h.GIDs(), C.SOFTHCA_GIDS)), pkeys: C.uint32_t(min(len(h.PKeys()), C.SOFTHCA_PKEYS)),
 	}
-	out.nasty_signals = C.uint64_t(a.nasty.SeedOf(nasty.Signals, a.adapter))
 	out.nasty_numbers = C.uint64_t(a.nasty.SeedOf(nasty.Numbers, a.adapter))
 	if a.dev.PortDown() {
 		out.port_state = C.uint32_t(ib.PortDown)

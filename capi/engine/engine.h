@@ -77,8 +77,7 @@ struct softhca_adapter {
 	uint16_t pkey[SOFTHCA_PKEYS];
 	uint8_t gid[SOFTHCA_GIDS][16];
 	char interface[16];
-	// Seeds of the behaviours of package nasty that the library itself has; 0: off.
-	uint64_t nasty_signals; // ibv_get_cq_event fails with EINTR
+	// The seed of the behaviour of package nasty that the library itself has; 0: off.
 	uint64_t nasty_numbers; // the handles that programs see
 };
 

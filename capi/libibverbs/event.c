@@ -163,8 +163,6 @@ EXPORT VERB(int, ibv_get_cq_event, (struct ibv_comp_channel *ibv, struct ibv_cq 
 			*cq_context = q->ibv.cq_context;
 			return 0;
 		}
-		if (UNLIKELY(device_of(ibv->context)->info.nasty_signals) && interrupts_now(ch))
-			return failure(EINTR);
 		switch (sleep_in_engine(ch)) {
 		case SLEPT:
 			break;

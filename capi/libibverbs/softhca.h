@@ -66,7 +66,6 @@ struct device {
 	pthread_mutex_t mu;          // guards the list that begins at first
 	struct context *first;       // the contexts that get events of the port
 	struct device *next;         // of all open devices
-	_Atomic uint64_t choices;    // made by interrupts_now
 };
 
 // source is a list of events, and a descriptor that is readable while the list is not empty.
@@ -170,7 +169,6 @@ struct channel {
 	struct ends ends;
 	struct set *_Atomic set; // the program's epoll set with the descriptor, NULL for none; it is still that if its
 	unsigned served;         // number of periods is this; guarded by the lock of epoll.c
-	_Atomic bool interrupted; // the newest wait failed without a signal
 };
 
 struct cq {
@@ -455,7 +453,6 @@ void close_ends(struct ends *e);
 
 // nasty.c
 uint32_t another_handle(uint64_t seed, uint32_t handle);
-bool interrupts_now(struct channel *ch);
 
 // visible returns the handle of an object that programs see. Only the program uses it.
 static inline uint32_t visible(const struct device *d, handle_t h)

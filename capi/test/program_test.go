@@ -50,7 +50,7 @@ var preloaded = []string{"handler-before", "handler-after", "handler-late", "han
 var (
 	onRecorder = []string{"recorded-config", "recorded-table", "recorded-fields", "recorded-posts", "recorded-watched", "recorded-events",
 		"recorded-ends", "recorded-sought", "recorded-rooms", "recorded-xrc"}
-	onRecorderPreloaded = []string{"recorded-sleeps", "recorded-descriptors", "recorded-waits", "recorded-told", "recorded-caught", "recorded-sets", "recorded-nasty-signals", "recorded-nasty-numbers"}
+	onRecorderPreloaded = []string{"recorded-sleeps", "recorded-descriptors", "recorded-waits", "recorded-told", "recorded-caught", "recorded-sets", "recorded-nasty-numbers"}
 	onRecorderSanitized = []string{"recorded-config", "recorded-table", "recorded-fields", "recorded-watched", "recorded-events", "recorded-rooms", "recorded-xrc"}
 )
 

@@ -13,7 +13,6 @@ const (
 	RNR
 	Delays
 	CM
-	Signals
 	Numbers
 	Sizes
 	NumParts
@@ -48,7 +47,7 @@ var parts = [NumParts]partInfo{
 	Events: {
 		name:   "events",
 		title:  "An armed completion queue raises its event before the completion is there, so that the program polls an empty queue. The completion follows within 200 µs.",
-		permit: "An event says that the queue should be polled, not that it has an entry. It disarms the queue as every event does.",
+		permit: "An event says that the queue should be polled, not that it has an entry: the manual page says that an extra event may come without a completion. It disarms the queue as every event does.",
 		source: "ibv_get_cq_event(3), ibv_req_notify_cq(3)",
 		bug:    "A program that does not arm the queue again after it has polled nothing, or that treats an empty poll after an event as an error.",
 	},
@@ -86,13 +85,6 @@ var parts = [NumParts]partInfo{
 		permit: "They are datagrams, which may be late or repeated; both sides repeat what is not answered.",
 		source: "IBA volume 1, Communication Management, Message Retransmission",
 		bug:    "A program that expects RDMA_CM_EVENT_ESTABLISHED before the first message, or events of different connections in the order of the calls.",
-	},
-	Signals: {
-		name:   "signals",
-		title:  "In programs in C, one in four calls of ibv_get_cq_event that would wait fails with errno EINTR, never two in a row on a channel, if the program has a handler without SA_RESTART for a signal that the thread does not block. No handler runs.",
-		permit: "The call waits in read(2), which such a signal interrupts at any time.",
-		source: "ibv_get_cq_event(3), read(2), signal(7)",
-		bug:    "A program that takes EINTR for the failure of the adapter, or for the signal that it waits for.",
 	},
 	Numbers: {
 		name:   "numbers",
