@@ -34,6 +34,7 @@ void checks_in_child(void)
 	findings_in_child();
 	regions_in_child();
 	requests_in_child();
+	tsan_in_child();
 }
 
 // Destroyed objects.
@@ -450,6 +451,8 @@ void check_settings(struct qp *q, const struct ibv_qp_attr *a, int mask)
 		found(PATH_MTU_BELOW_PORT, calls, "the path MTU of queue pair 0x%06x is %u, and the MTU of the port is %u", n, 128u << a->path_mtu, 128u << mtu);
 	if (mask & IBV_QP_ACCESS_FLAGS)
 		q->access = (unsigned)a->qp_access_flags;
+	if (mask & IBV_QP_DEST_QPN)
+		q->peer = a->dest_qp_num;
 	if (mask & IBV_QP_ALT_PATH)
 		q->path_set = stack_here();
 	if (mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state == IBV_MIG_REARM)

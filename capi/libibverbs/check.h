@@ -137,6 +137,20 @@ void check_region_went(const struct mr *m, uint32_t key, const struct user *u, c
 // check_state notes a new state of a queue pair.
 void check_state(struct qp *q, enum ibv_qp_state to);
 
+// tsan.c
+
+// tsan_runs is set if the program has ThreadSanitizer.
+extern bool tsan_runs;
+
+// tsan_begins is called before the first post, tsan_in_child in the child of a fork.
+void tsan_begins(void);
+void tsan_in_child(void);
+
+// Between tsan_hides and tsan_shows, TSan sees neither accesses to memory nor the order of threads by mutexes. The
+// checker's locks order threads that the program does not.
+void tsan_hides(void);
+void tsan_shows(void);
+
 // check.c
 
 // adapter_writes has the newest writes of all adapters to memory of the program.
