@@ -35,6 +35,7 @@ void checks_in_child(void)
 	regions_in_child();
 	notes_in_child();
 	requests_in_child();
+	tsan_in_child();
 }
 
 // Destroyed objects.
@@ -455,6 +456,8 @@ void check_settings(struct qp *q, const struct ibv_qp_attr *a, int mask)
 		q->access = (unsigned)a->qp_access_flags;
 	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
 		q->max_rd_atomic = a->max_rd_atomic;
+	if (mask & IBV_QP_DEST_QPN)
+		q->peer = a->dest_qp_num;
 	if (mask & IBV_QP_ALT_PATH)
 		q->path_set = stack_here();
 	if (mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state == IBV_MIG_REARM)

@@ -180,6 +180,20 @@ void check_change(void *device, uint32_t qpn, uint32_t index);
 void check_notes(void);
 void notes_in_child(void);
 
+// tsan.c
+
+// tsan_runs is set if the program has ThreadSanitizer.
+extern bool tsan_runs;
+
+// tsan_begins is called before the first post, tsan_in_child in the child of a fork.
+void tsan_begins(void);
+void tsan_in_child(void);
+
+// Between tsan_hides and tsan_shows, TSan sees neither accesses to memory nor the order of threads by mutexes. The
+// checker's locks order threads that the program does not.
+void tsan_hides(void);
+void tsan_shows(void);
+
 // check.c
 
 // adapter_writes has the newest writes of all adapters to memory of the program.

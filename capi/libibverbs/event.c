@@ -72,6 +72,7 @@ void completed(void *p)
 	struct channel *ch = CONTAINER(q->ibv.channel, struct channel, ibv);
 	q->told_to = atomic_load(&q->ring->prod);
 	q->told = 1;
+	tsan_hides_accesses();
 	mutex_lock(SOURCE_LOCK, &ch->source.mu);
 	if (q->pending++ == 0) {
 		q->next = NULL;
@@ -85,6 +86,7 @@ void completed(void *p)
 		ch->tail = q;
 	}
 	mutex_unlock(&ch->source.mu);
+	tsan_shows_accesses();
 }
 
 // take_completion removes the oldest event from a channel. The lock is held.
@@ -355,16 +357,18 @@ static void notify_context(struct context *c, void *object, uint32_t type)
 void event(void *device, void *object, uint32_t type)
 {
 	struct device *d = device;
+	tsan_hides_accesses();
 	if (UNLIKELY(checking) && object != NULL && type == IBV_EVENT_CQ_ERR)
 		check_overran(object);
 	if (object != NULL) {
 		notify_context(context_of(*(struct ibv_context **)object), object, type);
-		return;
+	} else {
+		mutex_lock(DEVICE_LOCK, &d->mu);
+		for (struct context *c = d->first; c != NULL; c = c->next)
+			notify_context(c, NULL, type);
+		mutex_unlock(&d->mu);
 	}
-	mutex_lock(DEVICE_LOCK, &d->mu);
-	for (struct context *c = d->first; c != NULL; c = c->next)
-		notify_context(c, NULL, type);
-	mutex_unlock(&d->mu);
+	tsan_shows_accesses();
 }
 
 EXPORT VERB(int, ibv_get_async_event, (struct ibv_context *ibv, struct ibv_async_event *e), ibv, e)

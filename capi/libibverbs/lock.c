@@ -1,6 +1,8 @@
 // The check of the order of locks, in the builds of tests.
 #include "lock.h"
 
+void (*tsan_acquire)(void *what), (*tsan_release)(void *what);
+
 #ifdef LOCK_ORDER
 #include <stdio.h>
 #include <stdlib.h>

@@ -32,6 +32,7 @@ enum rank {
 	REGIONS_LOCK,     // of regions.c: while a region is looked up by its key
 	STACKS_LOCK,      // of stack.c: while a stack is looked up
 	FINDINGS_LOCK,    // of findings.c: while a finding is recorded
+	FIBER_LOCK,       // of tsan.c: while TSan is told of an access
 };
 
 // The engine calls completed and event with its locks held, so no thread calls the engine with
@@ -83,6 +84,10 @@ static inline void mutex_unlock(pthread_mutex_t *m)
 static inline bool mutex_try(pthread_mutex_t *m) { return pthread_mutex_trylock(m) == 0; }
 static inline void mutex_untry(pthread_mutex_t *m) { pthread_mutex_unlock(m); }
 
+// ThreadSanitizer's functions, if the program has it; otherwise NULL. It sees the order of threads by mutexes by itself,
+// but not the order by spin locks.
+extern void (*tsan_acquire)(void *what), (*tsan_release)(void *what);
+
 // A spin lock is held only for short copies.
 static inline void spin_lock(enum rank r, _Atomic uint32_t *l)
 {
@@ -92,11 +97,15 @@ static inline void spin_lock(enum rank r, _Atomic uint32_t *l)
 		free = 0;
 		sched_yield();
 	}
+	if (__builtin_expect(tsan_acquire != NULL, 0))
+		tsan_acquire(l);
 }
 
 static inline void spin_unlock(_Atomic uint32_t *l)
 {
 	drop_rank(l);
+	if (__builtin_expect(tsan_release != NULL, 0))
+		tsan_release(l);
 	atomic_store_explicit(l, 0, memory_order_release);
 }
 

@@ -19,11 +19,6 @@ static const struct operation *operation_of(const struct ring_send *e) { return 
 // suits reports whether n bytes of payload are as many as an operation with payload carries.
 static bool suits(const struct operation *o, uint64_t n) { return !o->carries || o->size == 0 || n == o->size; }
 
-static struct ring_to *to_of(const struct ring *r, struct ring_send *e)
-{
-	return (struct ring_to *)((uint8_t *)e + r->stride) - 1;
-}
-
 static bool full(const struct ring *r, uint32_t prod)
 {
 	return prod - atomic_load_explicit(&r->cons, memory_order_acquire) > r->mask;
@@ -115,13 +110,13 @@ static int put_send(struct qp *q, uint32_t prod, const struct ibv_send_wr *wr)
 		const struct ah *a = CONTAINER(wr->wr.ud.ah, struct ah, ibv);
 		if (UNLIKELY(checking))
 			check_ah(a);
-		*to_of(q->send, e) = (struct ring_to){a->handle, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey};
+		*ring_to(q->send, e) = (struct ring_to){a->handle, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey};
 	} else {
 		e->remote_addr = wr->wr.rdma.remote_addr;
 		e->rkey = wr->wr.rdma.rkey;
 	}
 	if (q->ibv.qp_type == IBV_QPT_XRC_SEND)
-		*to_of(q->send, e) = (struct ring_to){.ah = wr->qp_type.xrc.remote_srqn};
+		*ring_to(q->send, e) = (struct ring_to){.ah = wr->qp_type.xrc.remote_srqn};
 	if (!(e->flags & IBV_SEND_INLINE))
 		return put_list(q, e, wr->sg_list, (size_t)wr->num_sge);
 	uint32_t at = 0;
@@ -402,7 +397,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 	if (UNLIKELY(checking))
 		check_ah(CONTAINER(ah, struct ah, ibv));
 	if (e != NULL)
-		*to_of(q->send, e) = (struct ring_to){CONTAINER(ah, struct ah, ibv)->handle, qpn, qkey};
+		*ring_to(q->send, e) = (struct ring_to){CONTAINER(ah, struct ah, ibv)->handle, qpn, qkey};
 }
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
@@ -410,7 +405,7 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 	struct qp *q = CONTAINER(ex, struct qp, ex);
 	struct ring_send *e = current(q);
 	if (e != NULL)
-		*to_of(q->send, e) = (struct ring_to){.ah = srqn};
+		*ring_to(q->send, e) = (struct ring_to){.ah = srqn};
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)

@@ -2,50 +2,14 @@
 #define _GNU_SOURCE
 #include "check.h"
 #include "operations.h"
+#include "requests.h"
 
 #include <stdio.h>
 
 enum { GRH = 40, ATOMIC = 8, NUMBERS = 1024, NEIGHBOURS = 64 };
 
-// request is a posted request. Its memory belongs to the adapter until the program has polled a completion
-// that covers it.
-struct request {
-	uint64_t wr_id, sum;
-	uint64_t writes; // how many times the adapter had written to memory before it was posted
-	const struct stack *posted;
-	pthread_t thread;
-	uintptr_t frame; // of the thread's stack, when it posted
-	uintptr_t lo, hi; // all of its memory is in this range
-	uint32_t index, length;
-	uint8_t opcode, num_sge;
-	bool signaled, writes_list, summed, told;
-	bool ended;   // its memory is gone, which was recorded
-	bool changed; // before the adapter repeated a packet
-	struct ring_sge list[];
-};
-
-// requests are those of a queue, oldest first. It holds more than the queue, because the engine frees an
-// entry of the queue before the program polls. Beyond that it forgets the oldest.
-struct requests {
-	pthread_mutex_t mu; // guards what follows
-	uint32_t limit;     // entries of the queue, as the program knows it
-	bool off;           // completions came that were not expected: the number of requests is not known
-	// The first post that was refused since the program has last posted or polled a request of the queue.
-	const struct stack *refused; // NULL: none
-	uint64_t refused_ns;
-	uint32_t refused_tail; // what tail then was, or was to be: the program has posted since if it is greater
-	uint32_t head, tail, mask;
-	uint32_t signaled; // of those from head to tail
-	uint32_t lost;     // completions that will come for forgotten requests
-	size_t size;
-	char *entries;
-	struct ibv_cq *cq; // of the completions; NULL for a shared receive queue
-};
-
 static pthread_mutex_t numbers_mu = PTHREAD_MUTEX_INITIALIZER; // guards numbers, and qp.numbered
 static struct qp *numbers[NUMBERS];
-
-static struct request *at(const struct requests *rs, uint32_t i) { return (struct request *)(rs->entries + (size_t)(i & rs->mask) * rs->size); }
 
 // due counts the completions that a queue is to get for posted requests.
 static void due(struct ibv_cq *ibv, int n, const struct request *r)
@@ -70,6 +34,7 @@ static struct requests *new_requests(uint32_t limit, uint32_t max_sge)
 	rs->limit = limit, rs->mask = n - 1;
 	rs->size = sizeof(struct request) + max_sge * sizeof(struct ring_sge);
 	pthread_mutex_init(&rs->mu, NULL);
+	tsan_begins();
 	if ((rs->entries = calloc(n, rs->size)) != NULL)
 		return rs;
 	free(rs);
@@ -206,7 +171,8 @@ static void mix(uint64_t lanes[LANES], const uint8_t *p, size_t n)
 	uint64_t l[LANES], w[LANES]; // copies: the bytes could be those of lanes, for all that the compiler knows
 	memcpy(l, lanes, sizeof l);
 	for (; n >= sizeof w; p += sizeof w, n -= sizeof w) {
-		memcpy(w, p, sizeof w);
+		for (int i = 0; i < LANES; i++)
+			memcpy(&w[i], p + i * sizeof *w, sizeof *w); // not one copy, which may become a call that TSan sees
 		l[0] = step(l[0], w[0]), l[1] = step(l[1], w[1]), l[2] = step(l[2], w[2]), l[3] = step(l[3], w[3]);
 		l[4] = step(l[4], w[4]), l[5] = step(l[5], w[5]), l[6] = step(l[6], w[6]), l[7] = step(l[7], w[7]);
 	}
@@ -242,8 +208,12 @@ static bool sum(const struct device *d, const struct request *r, uint64_t *out)
 		uintptr_t addr;
 		if (g->length == 0)
 			continue;
-		if (!region_of(d, g->lkey, &in) || in.ended != NULL || !address_of(&in, g->addr, g->length, &addr) ||
-		    !guarded(mix_range, &(struct range){lanes, (const uint8_t *)addr, g->length}, (const void *)addr, g->length))
+		if (!region_of(d, g->lkey, &in) || in.ended != NULL || !address_of(&in, g->addr, g->length, &addr))
+			return false;
+		tsan_shows(); // because a fault that guarded catches makes TSan show what is hidden
+		bool mapped = guarded(mix_range, &(struct range){lanes, (const uint8_t *)addr, g->length}, (const void *)addr, g->length);
+		tsan_hides();
+		if (!mapped)
 			return false;
 	}
 	for (int i = 1; i < LANES; i++)
@@ -380,6 +350,8 @@ static struct request *add(struct requests *rs)
 	memset(r, 0, sizeof *r);
 	r->posted = stack_here(), r->thread = pthread_self(), r->frame = (uintptr_t)__builtin_frame_address(0);
 	r->writes = atomic_load(&adapter_writes.count);
+	r->turn = rs->turns++;
+	tsan_posts(rs, r);
 	return r;
 }
 
@@ -495,20 +467,23 @@ static void check_send(struct qp *q, uint32_t index, const struct operation *o)
 	if (r->writes_list && right)
 		overlaps(q->sends, r, READS_OVERLAP);
 	poisoned(q->dev, r, "at the post");
-	r->told = !right || !aligned || !fits_mtu || ended_ah;
+	r->told = !right || !aligned || !fits_mtu || ended_ah, r->datagram = q->ibv.qp_type == IBV_QPT_UD;
+	tsan_sends(r->datagram ? ring_to(q->send, e)->qpn : q->peer);
 	ended_ah = false;
 	// The adapter reads a datagram once, so a program may also learn from the peer's answer that it was sent.
-	r->summed = right && q->ibv.qp_type != IBV_QPT_UD && o->carries && r->num_sge > 0 && sum(q->dev, r, &r->sum);
+	r->summed = right && !r->datagram && o->carries && r->num_sge > 0 && sum(q->dev, r, &r->sum);
 }
 
 void check_sends(struct qp *q, uint32_t first, uint32_t end)
 {
 	if (q->sends == NULL)
 		return;
+	tsan_hides();
 	mutex_lock(REQUESTS_LOCK, &q->sends->mu);
 	for (; first != end; first++)
 		check_send(q, first, &operations[((struct ring_send *)ring_entry(q->send, first))->opcode % 32]);
 	mutex_unlock(&q->sends->mu);
+	tsan_shows();
 }
 
 // check_receive looks at a receive before the engine sees it.
@@ -517,6 +492,7 @@ static void check_receive(struct requests *rs, const struct ring *ring, uint32_t
 	const struct ring_recv *e = ring_entry(ring, index);
 	handle_t pd = CONTAINER(domain, struct pd, ibv)->handle;
 	bool right = true;
+	tsan_hides();
 	mutex_lock(REQUESTS_LOCK, &rs->mu);
 	struct request *r = add(rs);
 	r->wr_id = e->wr_id, r->index = index, r->length = e->length, r->opcode = IBV_WC_RECV, r->num_sge = (uint8_t)e->num_sge;
@@ -531,6 +507,7 @@ static void check_receive(struct requests *rs, const struct ring *ring, uint32_t
 	poisoned(d, r, "at the post");
 	r->told = !right;
 	mutex_unlock(&rs->mu);
+	tsan_shows();
 }
 
 void check_receives(struct qp *q, uint32_t index)
@@ -674,6 +651,8 @@ static void complete(struct requests *rs, const struct device *d, const struct r
 	if (index_of(rs, e, in_order, &last)) {
 		for (uint32_t i = in_order ? rs->head : last; i != last + 1; i++)
 			check_memory(d, at(rs, i), e->status == IBV_WC_SUCCESS);
+		if (UNLIKELY(tsan_runs))
+			tsan_completes(rs, d, e, in_order ? rs->head : last, last);
 		check_status(at(rs, last), e);
 		if (!in_order)
 			remove_at(rs, last);
@@ -682,33 +661,41 @@ static void complete(struct requests *rs, const struct device *d, const struct r
 			rs->signaled -= r->signaled;
 			due(rs->cq, -r->signaled, r);
 		}
+	} else {
+		tsan_completes_any(rs);
 	}
 	mutex_unlock(&rs->mu);
 }
 
+// find_numbered returns the queue pair of a completion. The lock of numbers is held.
+static struct qp *find_numbered(const struct cq *c, const struct ring_cqe *e)
+{
+	struct qp *q = numbers[e->qp_num % NUMBERS];
+	while (q != NULL && !(q->ibv.qp_num == e->qp_num && q->dev == c->dev))
+		q = q->numbered;
+	return q;
+}
+
 void check_completes(struct cq *c, const struct ring_cqe *e)
 {
-	struct requests *rs;
-	struct qp *q;
+	bool receive = e->opcode & IBV_WC_RECV;
+	tsan_hides();
 	mutex_lock(NUMBERS_LOCK, &numbers_mu); // until the end, because another thread may destroy the queue pair
-	for (q = numbers[e->qp_num % NUMBERS]; q != NULL && !(q->ibv.qp_num == e->qp_num && q->dev == c->dev); q = q->numbered) {
-	}
-	if (q == NULL) {
-		mutex_unlock(&numbers_mu);
-		return;
-	}
-	bool receive = e->opcode & IBV_WC_RECV, shared = receive && q->ibv.srq != NULL;
+	struct qp *q = find_numbered(c, e);
 	if (receive)
-		q->alone = 0;
-	if (!receive)
-		rs = q->sends;
-	else
-		rs = shared ? CONTAINER(q->ibv.srq, struct srq, ibv)->receives : q->receives;
-	if (rs != NULL)
-		complete(rs, c->dev, e, !shared);
-	if (e->status != IBV_WC_SUCCESS && e->status != IBV_WC_WR_FLUSH_ERR && q->ibv.qp_type != IBV_QPT_UD)
-		q->error_polled = stack_here();
+		tsan_receives(e->qp_num);
+	if (q != NULL) {
+		bool shared = receive && q->ibv.srq != NULL;
+		if (receive)
+			q->alone = 0;
+		struct requests *receives = shared ? CONTAINER(q->ibv.srq, struct srq, ibv)->receives : q->receives, *rs = receive ? receives : q->sends;
+		if (rs != NULL)
+			complete(rs, c->dev, e, !shared);
+		if (e->status != IBV_WC_SUCCESS && e->status != IBV_WC_WR_FLUSH_ERR && q->ibv.qp_type != IBV_QPT_UD)
+			q->error_polled = stack_here();
+	}
 	mutex_unlock(&numbers_mu);
+	tsan_shows();
 }
 
 void check_state(struct qp *q, enum ibv_qp_state to)

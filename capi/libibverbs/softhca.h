@@ -271,6 +271,7 @@ struct qp {
 	unsigned access;                  // rights of the peer
 	unsigned alone;                   // send requests in a row that had to wait for the one before
 	unsigned max_rd_atomic;           // 0: not set
+	uint32_t peer;                    // the number of the peer
 	struct qp *numbered;              // another one in the table of numbers
 };
 
@@ -279,6 +280,13 @@ extern const struct kind pd_kind, mr_kind, dm_kind, ah_kind, srq_kind, channel_k
 
 static inline struct context *context_of(struct ibv_context *c) { return CONTAINER(c, struct context, v.context); }
 static inline struct device *device_of(struct ibv_context *c) { return context_of(c)->dev; }
+
+// tsan.c
+
+// Between tsan_hides_accesses and tsan_shows_accesses, ThreadSanitizer does not see accesses to memory. Functions that the
+// engine calls are in between, because it does not know how the engine's threads are ordered.
+void tsan_hides_accesses(void);
+void tsan_shows_accesses(void);
 
 // check.c
 
@@ -563,5 +571,8 @@ static inline void *ring_entry(const struct ring *r, uint32_t i)
 {
 	return (uint8_t *)(uintptr_t)r->entries + (size_t)(i & r->mask) * r->stride;
 }
+
+// ring_to returns the address of a datagram.
+static inline struct ring_to *ring_to(const struct ring *r, const struct ring_send *e) { return (struct ring_to *)((uint8_t *)e + r->stride) - 1; }
 
 #endif

@@ -153,10 +153,12 @@ static void gone(void *p)
 	struct cm_file *f = p;
 	void *same = f;
 	sigset_t old;
+	tsan_hides_accesses();
 	lock_writing(&old);
 	atomic_compare_exchange_strong(&files[f->fd], &same, NULL); // unless another file has the number by now
 	unlock_writing(&old);
 	free(f);
+	tsan_shows_accesses();
 }
 
 // begin makes the engine open a file over a pipe.

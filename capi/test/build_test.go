@@ -110,6 +110,7 @@ func TestBuilds(t *testing.T) {
 	b.buildAll(t, plain)
 	b.buildProgram(t, plain, "model")
 	b.buildChecked(t, plain)
+	t.Run("races", func(t *testing.T) { b.compileRaces(t, "gcc") })
 	b.buildNasty(t, plain)
 	b.buildCM(t, filepath.Join(b.dir, "cm"))
 }

@@ -45,15 +45,15 @@ func (b *builds) compileChecked(t *testing.T, v variant, as string, flags ...str
 // marked is at the end of the line of the call with which the first stack of a finding begins.
 var marked = regexp.MustCompile(`// FOUND$`)
 
-// marks returns the marked lines of the programs, as file:line.
-func marks(t *testing.T) map[string]bool {
+// marks returns the lines of the programs with a mark, as file:line.
+func marks(t *testing.T, mark *regexp.Regexp) map[string]bool {
 	t.Helper()
 	lines := make(map[string]bool)
 	for _, s := range sources(t, checkedSources) {
 		text, err := os.ReadFile(s)
 		must.Do(t, err)
 		for i, line := range strings.Split(string(text), "\n") {
-			if marked.MatchString(line) {
+			if mark.MatchString(line) {
 				lines[fmt.Sprintf("%s:%d", filepath.Base(s), i+1)] = true
 			}
 		}
@@ -170,7 +170,7 @@ func TestK1_AddressSanitizer(t *testing.T) {
 		b.buildChecked(t, plain)
 	}
 	b.compileChecked(t, plain, "checked-asan", flag)
-	s, lines, n := &stand{builds: &builds{dir: b.dir, program: "checked-asan"}, variant: plain}, marks(t), 0
+	s, lines, n := &stand{builds: &builds{dir: b.dir, program: "checked-asan"}, variant: plain}, marks(t, marked), 0
 	for _, c := range s.bugs(t) {
 		if c.finding != "poisoned-memory" {
 			continue
@@ -190,7 +190,7 @@ func TestK1_BugsAreFound(t *testing.T) {
 	if *buildsDir == "" {
 		b.buildChecked(t, plain)
 	}
-	s, lines, seen := &stand{builds: &builds{dir: b.dir, program: checkedProgram}, variant: plain}, marks(t), make(map[string]bool)
+	s, lines, seen := &stand{builds: &builds{dir: b.dir, program: checkedProgram}, variant: plain}, marks(t, marked), make(map[string]bool)
 	for _, c := range s.bugs(t) {
 		seen[c.finding] = true
 		t.Run(c.name, func(t *testing.T) {

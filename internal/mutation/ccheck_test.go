@@ -18,6 +18,7 @@ var cCheckJudges = []cJudge{
 	checkJudge("timeout-.*|rnr-.*|path-.*|no-re.*", "check.c", "findings.c"),
 	checkJudge("destroy.*|queue.*|objects-.*|used-.*|extended-polled-after-destroy|polled-after-destroy", "check.c", "findings.c"),
 	checkJudge("events-.*|async-.*|srq-event.*|acknowledged-.*|waits-.*|completions-(of|ack).*|polled-while-destroyed|cq-overrun.*", "check.c"),
+	{pkg: programTests, run: "^TestK1_ThreadSanitizer$/^gcc$", args: []string{"-test.parallel=4", "-race-runs=1"}, lib: verbsDir, of: []string{"tsan.c", "requests.c", "check.c", "lock.h"}},
 }
 
 // checkJudge runs cases of the checker whose names match an expression, for mutants of some of its files. Most of the
@@ -27,7 +28,7 @@ func checkJudge(cases string, of ...string) cJudge {
 }
 
 // cCheckMutants are bugs of the checker of `softhca run --check`.
-var cCheckMutants = slices.Concat(cCheckObjectMutants, cCheckEndMutants, cCheckPostMutants, cCheckPollMutants, cCheckMemoryMutants, cCheckRecordMutants, cCheckNoteMutants)
+var cCheckMutants = slices.Concat(cCheckObjectMutants, cCheckEndMutants, cCheckPostMutants, cCheckPollMutants, cCheckMemoryMutants, cCheckRecordMutants, cCheckRaceMutants, cCheckNoteMutants)
 
 // cCheckNoteMutants are bugs with what the engine reports, and with the end of the program.
 var cCheckNoteMutants = slices.Concat(
@@ -408,5 +409,65 @@ var cCheckRecordMutants = slices.Concat(
 		{name: "check-known-stacks-lost", in: "intern",
 			old: "at != NULL ? at : &unknown", new: "&unknown",
 			sees: "no stacks"},
+	}),
+)
+
+// cCheckRaceMutants are bugs with what ThreadSanitizer is told.
+var cCheckRaceMutants = slices.Concat(
+	cBugsIn("capi/libibverbs/tsan.c", []cMutant{
+		{name: "race-with-the-post", in: "access_in",
+			old: "tsan_acquire((void *)a->posted);", new: ";",
+			sees: "a race of the adapter with what it did before a post"},
+		{name: "race-with-the-poll", in: "tell",
+			old: "after(a->done);", new: ";",
+			sees: "a race of the adapter with what it does after a poll"},
+		{name: "race-access-never-done", in: "access_in",
+			old: "tsan_release((void *)a->done);", new: ";",
+			sees: "a race of the adapter with what it does after a poll"},
+		{name: "race-of-a-read-message", in: "access_in",
+			old: "a->writes ? adapter_writes_payload : adapter_reads_payload", new: "adapter_writes_payload",
+			sees: "a race when it reads what it sends"},
+		{name: "race-without-the-post", in: "access_in",
+			old: "enters((void *)a->stack->pc[i - 1]);", new: "enters((void *)a->stack->pc[0]);",
+			sees: "a race without the function that has posted"},
+		{name: "race-in-the-last-page-missed", in: "access_in",
+			old: "page <= (end - 1) >> PAGE_BITS", new: "page < (end - 1) >> PAGE_BITS",
+			sees: "no race in the last page of a buffer"},
+		{name: "race-in-other-memory-missed", in: "fiber_of",
+			old: "(64 - FIBER_BITS)", new: "(64 - FIBER_BITS) & 0",
+			sees: "no race that a later request to other memory hides"},
+		{name: "race-of-adapter-with-itself", in: "access_in",
+			old: "struct fiber *f = &fibers[fiber];", new: "struct fiber *f = &fibers[(uintptr_t)a->posted / 64 % FIBERS];",
+			sees: "a race of two receives to the same memory"},
+		{name: "race-in-the-rest-of-a-receive", in: "accesses",
+			old: "receive ? e->byte_len : UINT64_MAX", new: "UINT64_MAX",
+			sees: "a race in memory that no message has filled"},
+		{name: "race-with-an-immediate", in: "accesses",
+			old:  " || (receive && e->opcode == IBV_WC_RECV_RDMA_WITH_IMM)",
+			sees: "a race in the receive of a WRITE with an immediate"},
+		{name: "race-with-a-datagram", in: "accesses",
+			old:  " || (r->datagram && !receive)",
+			sees: "a race with a datagram that the peer has answered"},
+		{name: "race-with-the-posting-thread", in: "tsan_completes",
+			old: "after(token_of(rs, at(rs, i)));", new: ";",
+			sees: "a race of the thread that polls with the one that has posted"},
+		{name: "race-with-the-sending-thread", in: "tsan_receives",
+			old: "after(&peers[at % PEERS]);", new: ";",
+			sees: "a race of the thread that receives a message with the one that has sent it"},
+	}),
+	cBugsIn("capi/libibverbs/requests.c", []cMutant{
+		{name: "race-of-unsignaled-missed", in: "complete",
+			old: "in_order ? rs->head : last, last);", new: "last, last);",
+			sees: "no race with a request that a later completion covers"},
+	}),
+	cBugsIn("capi/libibverbs/check.c", []cMutant{
+		{name: "race-with-another-peer", in: "check_settings",
+			old: "q->peer = a->dest_qp_num;", new: ";",
+			sees: "a race of the thread that receives a message with the one that has sent it"},
+	}),
+	cBugsIn("capi/libibverbs/lock.h", []cMutant{
+		{name: "race-of-posting-threads", in: "spin_unlock",
+			old: "tsan_release(l);", new: ";",
+			sees: "a race of two threads that post to a queue pair"},
 	}),
 )

@@ -256,11 +256,11 @@ func (g *rig) usesRapid(pkg string) bool {
 var errHangs = errors.New("it does not end")
 
 // run runs a program in a directory with the edit of a number, and returns
-// what it wrote to its standard output and error. It may have 8 GiB of
+// what it wrote to its standard output and error. Its soft limit is 8 GiB of
 // addresses: one that is broken on purpose must not take the memory of the
 // machine. Nothing that it starts outlives it.
 func run(ctx context.Context, dir string, number int, program string, args ...string) (out, complaint []byte, err error) {
-	args = append([]string{"-c", `ulimit -v 8388608 2>/dev/null; exec "$0" "$@"`, program}, args...)
+	args = append([]string{"-c", `ulimit -S -v 8388608 2>/dev/null; exec "$0" "$@"`, program}, args...)
 	cmd := exec.CommandContext(ctx, "/bin/sh", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), fmt.Sprint(selectVar, "=", number))

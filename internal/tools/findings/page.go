@@ -58,6 +58,45 @@ the name of a function, or the path or the file name of a library, of one of its
 | ` + "`.xml`" + ` | JUnit: a test case for each error that can be found; findings are failures |
 | ` + "`.sarif`" + ` | SARIF 2.1.0, which code hosting sites show at the source lines |
 
+# With ThreadSanitizer
+
+Compile a C or C++ program with ` + "`-fsanitize=thread -g`" + ` (GCC or Clang), and ThreadSanitizer also reports data races between the program and the adapter:
+
+    gcc -g -fsanitize=thread -o my_server my_server.c -libverbs -lpthread
+    softhca run --check -- ./my_server
+
+The program races with the adapter if it writes to the buffer of a send request, or accesses the buffer of a receive, a READ or an atomic, after the post and before it has polled the completion. The report is
+ThreadSanitizer's own, with its exit code 66. One of its two stacks has the access of the program, and the other one the post, below the function ` + "`adapter_reads_payload`" + ` or ` + "`adapter_writes_payload`" + `:
+
+    WARNING: ThreadSanitizer: data race (pid=7709)
+      Write of size 8 at 0x7bc000010000 by thread T8:
+        #0 adapter_writes_payload tsan.c:157
+        #1 ibv_post_recv verbs.h:3377
+        #2 main my_server.c:48
+      Previous read of size 1 at 0x7bc000010000 by main thread:
+        #0 main my_server.c:51
+
+Both threads may be the same one: the example has posted a buffer again before it has read the message in it. ThreadSanitizer's options (` + "`TSAN_OPTIONS`" + `, suppressions) work as for other races.
+
+ThreadSanitizer is told that
+
+- what a thread did before a post happens before the accesses of the adapter, which happen before any thread polls the completion; the completion of a later send request covers earlier unsignaled ones
+- what a thread did before a post happens before the poll of its completion, whether it has succeeded or not, and before another thread of the process polls a receive of the message, or of one sent later
+- a receive is only written as far as the message reaches, and not by a WRITE with an immediate.
+
+It is not told, so that no report is wrong, of
+
+- accesses at the responder: the memory that a WRITE or an atomic of the peer writes, and that a READ reads. Memory that the peer writes may be read atomically, or after a later message
+- the order of threads of one process that exchange data only by one-sided operations
+- sends of UD queue pairs: a program may also learn from the answer of the peer that a datagram was sent
+- requests that fail, inline data, receives of XRC, and requests that are not polled.
+
+The accesses are told at the poll of the completion. Races can be missed: ThreadSanitizer remembers only a few accesses to each 8 bytes; and the poll of a later request in the same page of memory, or for one buffer in 32 in another page, hides a
+race with an earlier one whose completion is polled later. Memory that the adapter accesses takes ThreadSanitizer as much shadow memory as memory that the program accesses; with GCC it takes 27 MB more.
+
+If ThreadSanitizer ends with "unexpected memory mapping", put ` + "`setarch -R`" + ` before the command: the kernel places memory more randomly than older versions of ThreadSanitizer support (` + "`vm.mmap_rnd_bits`" + ` above 28). After a fork, a child that opens an
+adapter of its own needs ` + "`TSAN_OPTIONS=die_after_fork=0`" + `, because the adapter starts threads.
+
 # Go programs
 
 ` + "`run --check`" + ` also checks programs in Go that use the packages verbs and rdmacm. Without it, such programs have an option of ` + "`verbs.Open`" + `:

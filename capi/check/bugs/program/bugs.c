@@ -2,7 +2,7 @@
 
 #include <poll.h>
 
-static const struct bug *const all[] = {memory_bugs, freed_bugs, poisoned_bugs, key_bugs, event_bugs, queue_bugs, lifetime_bugs, advice_bugs};
+static const struct bug *const all[] = {memory_bugs, freed_bugs, poisoned_bugs, race_bugs, right_races, key_bugs, event_bugs, queue_bugs, lifetime_bugs, advice_bugs};
 
 struct ibv_sge element(struct rig *r, int side, uint32_t n) { return (struct ibv_sge){(uintptr_t)r->buf[side], n, r->mr[side]->lkey}; }
 

@@ -4,12 +4,14 @@
 
 struct bug {
 	const char *name;
-	const char *finding; // that the checker must report; other cases may have the same
+	// What the checker must report; other cases may have the same. In races.c, the function of the adapter in the report of
+	// ThreadSanitizer, and in ordered.c "none".
+	const char *finding;
 	void (*run)(bool bug);
 };
 
 // The cases of the files; the last has no name.
-extern const struct bug memory_bugs[], freed_bugs[], poisoned_bugs[], key_bugs[], event_bugs[], queue_bugs[], lifetime_bugs[], advice_bugs[];
+extern const struct bug memory_bugs[], freed_bugs[], poisoned_bugs[], race_bugs[], right_races[], key_bugs[], event_bugs[], queue_bugs[], lifetime_bugs[], advice_bugs[];
 
 // element returns the first n bytes of the buffer of a side.
 struct ibv_sge element(struct rig *r, int side, uint32_t n);
