@@ -35,19 +35,23 @@ void notes_in_child(void) { pthread_mutex_init(&notes_mu, NULL); }
 
 void check_refusal(void *device, const struct softhca_refusal *r)
 {
+	tsan_hides();
 	mutex_lock(NOTES_LOCK, &notes_mu);
 	if (notes.refusals < REFUSALS)
 		notes.refused[notes.refusals++] = (struct refusal){device, *r, now_ns()};
 	mutex_unlock(&notes_mu);
+	tsan_shows();
 	atomic_store(&waits, true);
 }
 
 void check_change(void *device, uint32_t qpn, uint32_t index)
 {
+	tsan_hides();
 	mutex_lock(NOTES_LOCK, &notes_mu);
 	if (notes.changes < CHANGES)
 		notes.changed[notes.changes++] = (struct change){device, qpn, index};
 	mutex_unlock(&notes_mu);
+	tsan_shows();
 	atomic_store(&waits, true);
 }
 
@@ -74,6 +78,7 @@ void check_notes(void)
 	struct notes all;
 	if (!atomic_load_explicit(&waits, memory_order_relaxed))
 		return;
+	tsan_hides();
 	mutex_lock(NOTES_LOCK, &notes_mu);
 	all.refusals = notes.refusals, all.changes = notes.changes;
 	memcpy(all.refused, notes.refused, (size_t)all.refusals * sizeof *all.refused);
@@ -85,4 +90,5 @@ void check_notes(void)
 		record(&all.refused[i]);
 	for (int i = 0; i < all.changes; i++)
 		request_changed(all.changed[i].dev, all.changed[i].qpn, all.changed[i].index);
+	tsan_shows();
 }

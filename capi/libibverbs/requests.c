@@ -374,6 +374,7 @@ static bool full(struct requests *rs, uint32_t new, const struct object *o, bool
 	bool is = false;
 	if (rs == NULL)
 		return false;
+	tsan_hides();
 	mutex_lock(REQUESTS_LOCK, &rs->mu);
 	if (rs->tail - rs->head + new >= rs->limit && !rs->off) {
 		is = true;
@@ -387,6 +388,7 @@ static bool full(struct requests *rs, uint32_t new, const struct object *o, bool
 			overfilled(rs, o, receives);
 	}
 	mutex_unlock(&rs->mu);
+	tsan_shows();
 	return is;
 }
 
