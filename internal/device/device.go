@@ -24,6 +24,7 @@ import (
 	"github.com/softhca/softhca/internal/nasty"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/restrack/file"
+	"github.com/softhca/softhca/internal/trace"
 )
 
 // Device is an open adapter. Calls on a nil one fail like those on a closed
@@ -59,6 +60,11 @@ var _ io.Closer = (*Device)(nil)
 // Open opens an adapter.
 func Open(cfg Config) (*Device, error) {
 	ended := func() {}
+	var checker atomic.Pointer[live.Checker] // nil until the adapter is open
+	if cfg.Check != nil {
+		cfg.Refused = func(r *trace.Record) { checker.Load().Refused(r) }
+		cfg.Changed = func(n ib.QPN, index uint32) { checker.Load().Changed(n, index) }
+	}
 	switch {
 	case cfg.Check != nil && cfg.Writes == nil:
 		cfg.Writes = writes.Log()
@@ -73,6 +79,7 @@ func Open(cfg Config) (*Device, error) {
 	}
 	d.unlogged = ended
 	d.Check = cfg.Check.New(func() int { return d.HCA.ActiveMTU().Bytes() })
+	checker.Store(d.Check)
 	return d, nil
 }
 

@@ -144,9 +144,10 @@ func (q *CQ) unchanged(r *request) {
 	if !r.told {
 		carried = r.payload()
 	}
+	changed := r.changed
 	q.c.mu.Unlock()
 	now, ok := carried.sum(q.c.sink.seed)
-	if !ok || now == r.sum || slices.ContainsFunc(carried.parts, r.mark.Wrote) {
+	if !ok || now == r.sum && !changed || slices.ContainsFunc(carried.parts, r.mark.Wrote) {
 		return
 	}
 	q.c.sink.add(found("send-buffer-changed", []call{{"posted here", r.posted}, {"polled here", q.c.sink.here()}},

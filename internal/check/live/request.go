@@ -11,7 +11,7 @@ import (
 )
 
 // request is a posted request. Its memory belongs to the adapter until the program has polled a completion
-// that covers it. The lock of the checker guards told and elements; the rest does not change once it is posted.
+// that covers it. The lock of the checker guards told, changed and elements; the rest does not change once it is posted.
 type request struct {
 	posted     *stack
 	wrID       uint64
@@ -26,6 +26,7 @@ type request struct {
 	writesList bool // the adapter writes to the elements
 	summed     bool
 	told       bool // what is wrong with it was told
+	changed    bool // the payload, before the adapter repeated a packet
 }
 
 // element is an element of a request's list, and the region that it names; nil if that is wrong.
