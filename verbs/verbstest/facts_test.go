@@ -17,6 +17,9 @@ import (
 // number is a key, an address or a number of an object in the text of a finding.
 var number = regexp.MustCompile(`0x[0-9a-f]+`)
 
+// address is that of an adapter. Cases run over several.
+var address = regexp.MustCompile(`[0-9]+(\.[0-9]+){3}`)
+
 // called gives a number a name in the texts of findings. The numbers of objects are different in each run.
 func (r *rig) called(n uint64, name string) {
 	r.names[n] = name
@@ -32,7 +35,7 @@ func (r *rig) facts(lines map[string][]string) string {
 		if f.Advice {
 			level = "advice"
 		}
-		text := number.ReplaceAllStringFunc(f.Text, func(s string) string {
+		text := number.ReplaceAllStringFunc(address.ReplaceAllString(f.Text, "ADDRESS"), func(s string) string {
 			var n uint64
 			_, err := fmt.Sscanf(s, "%v", &n)
 			must.Do(r.t, err)

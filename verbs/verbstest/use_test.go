@@ -3,6 +3,8 @@ package verbstest_test
 import (
 	"context"
 	"errors"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -48,7 +50,7 @@ func noRoomForGRH(r *rig, bug bool) {
 }
 
 func remoteAccessError(r *rig, bug bool) {
-	r.open(settings{})
+	r.open(settings{}) // BUG
 	wr, status := r.write(64), verbs.WCSuccess
 	if bug {
 		wr.RKey, status = wr.RKey^0xffff00, verbs.WCRemAccessErr
@@ -263,16 +265,89 @@ func errorLeftAtClose(r *rig, bug bool) {
 }
 
 // Both requests have the same number. The completion of an error does not say which of them has failed, and they
-// differ in their sizes.
-func equalNumbersFailed(r *rig, _ bool) {
-	r.open(settings{})
-	first, second := r.write(8), r.write(16)
+// differ in their sizes. So only the peer is told.
+func equalNumbersFailed(r *rig, bug bool) {
+	r.open(settings{}) // BUG
+	first, second, status := r.write(8), r.write(16), verbs.WCSuccess
 	first.Flags = 0
-	second.RKey ^= 0xffff00
+	if bug {
+		second.RKey, status = second.RKey^0xffff00, verbs.WCRemAccessErr
+	}
 	must.Do(r.t, r.a.qp.PostSend(first))
 	must.Do(r.t, r.a.qp.PostSend(second))
-	r.want(r.a.cq, verbs.WCRemAccessErr)
+	r.want(r.a.cq, status)
 	r.close()
+}
+
+// The peer's program has registered too little, or deregisters too early.
+
+func peerBeyondRegion(r *rig, bug bool) {
+	r.open(settings{})
+	n := 64
+	if bug {
+		n = 63
+	}
+	m, err := r.b.pd.RegMR(make([]byte, n), verbs.AccessLocalWrite|verbs.AccessRemote) // BUG
+	must.Do(r.t, err)
+	r.reads(m.Addr(), m.RKey(), bug) // BUG
+	must.Do(r.t, m.Dereg())
+	r.close()
+}
+
+func peerAfterDeregistration(r *rig, bug bool) {
+	r.open(settings{})
+	m, err := r.b.pd.RegMR(make([]byte, 64), verbs.AccessLocalWrite|verbs.AccessRemote)
+	must.Do(r.t, err)
+	key, addr := m.RKey(), m.Addr()
+	if !bug {
+		r.reads(addr, key, false)
+	}
+	must.Do(r.t, m.Dereg()) // BUG
+	if bug {
+		r.reads(addr, key, true) // BUG
+	}
+	r.close()
+}
+
+// reads reads memory of B from A, which B refuses or not.
+func (r *rig) reads(addr uint64, key verbs.RKey, refused bool) {
+	wr, status := r.read(64), verbs.WCSuccess
+	wr.RemoteAddr, wr.RKey = addr, key
+	if refused {
+		status = verbs.WCRemAccessErr
+	}
+	must.Do(r.t, r.a.qp.PostSend(wr))
+	r.want(r.a.cq, status)
+}
+
+// The adapter repeats a message until the peer has a receive. Meanwhile the program changes the payload, and restores it.
+func changedAndRestored(r *rig, bug bool) {
+	const timer41ms = 24
+	r.open(settings{attr: func(a *verbs.QPAttr) { a.MinRNRTimer = timer41ms }})
+	must.Do(r.t, r.a.qp.PostSend(r.send(64))) // BUG
+	for range 2 {
+		r.repeats()
+		if bug {
+			r.a.mr.Bytes()[63] ^= 1
+		}
+	}
+	r.repeats()
+	must.Do(r.t, r.b.qp.PostRecv(r.receive(0, 64)))
+	r.want(r.a.cq, verbs.WCSuccess)
+	r.want(r.b.cq, verbs.WCSuccess)
+	r.close()
+}
+
+// repeats waits until A has repeated one more packet.
+func (r *rig) repeats() {
+	count := func() uint64 {
+		all, err := r.a.ctx.Counters()
+		must.Do(r.t, err)
+		return all[slices.IndexFunc(all, func(c verbs.Counter) bool { return c.Name == "retrans_pkts" })].Value
+	}
+	for from := count(); count() == from; {
+		runtime.Gosched()
+	}
 }
 
 // The receives of a shared queue have one number, and complete in an order that the numbers do not tell.
@@ -447,7 +522,10 @@ func useCases() []bugCase {
 		{"atomic-not-aligned", atomicNotAligned},
 		{"message-longer-than-mtu", messageLongerThanMTU},
 		{"no-room-for-grh", noRoomForGRH},
-		{"remote-access-error", remoteAccessError},
+		{"peer-access-refused remote-access-error", remoteAccessError},
+		{"peer-access-refused remote-access-error", peerBeyondRegion},
+		{"peer-access-refused remote-access-error", peerAfterDeregistration},
+		{"send-buffer-changed", changedAndRestored},
 		{"receive-too-small remote-request-invalid", receiveTooSmall},
 		{"local-operation-error", localOperationError},
 		{"send-queue-never-reclaimed", sendQueueNeverReclaimed},
@@ -455,12 +533,12 @@ func useCases() []bugCase {
 		{"receive-queue-overfilled", receiveQueueOverfilled},
 		{"receive-queue-overfilled", srqOverfilled},
 		{"cq-too-small", cqTooSmall},
-		{"", equalNumbersFailed},
+		{"peer-access-refused", equalNumbersFailed},
 		{"", equalNumbersShared},
 		{"cq-overrun cq-too-small", cqOverrun},
-		{"error-never-polled", errorNeverPolled},
+		{"error-never-polled peer-access-refused", errorNeverPolled},
 		{"completions-never-polled", completionsNeverPolled},
-		{"error-never-polled", errorLeftAtClose},
+		{"error-never-polled peer-access-refused", errorLeftAtClose},
 		{"", filledAfterReset},
 		{"", filledAfterDestroy},
 		{"completions-never-polled", sharedAfterDestroy},
