@@ -182,7 +182,7 @@ var errors = []Finding{
 		Title:  "The peer refused access to its memory.",
 		Rule:   "A WRITE, READ or atomic must stay within the region or window of its rkey, which must still exist, have the right that the operation needs, and belong to the protection domain of the peer's queue pair; the queue pair itself must have the right, too.",
 		Source: "ibv_reg_mr(3), ibv_modify_qp(3); IBA volume 1, Software Transport Verbs, Completion Return Status",
-		Fix:    "Compare remote_addr, length and rkey with the peer's region, its access flags with the operation, and qp_access_flags of the peer's queue pair; \"softhca run --explain\" says which of them is wrong.",
+		Fix:    "Compare remote_addr, length and rkey with the peer's region, its access flags with the operation, and qp_access_flags of the peer's queue pair. The finding peer-access-refused says which of them is wrong, if the peer's program is checked, too; so does \"softhca run --explain\".",
 	},
 	{
 		Name:   "peer-access-refused",

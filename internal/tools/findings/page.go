@@ -58,6 +58,12 @@ the name of a function, or the path or the file name of a library, of one of its
 | ` + "`.xml`" + ` | JUnit: a test case for each error that can be found; findings are failures |
 | ` + "`.sarif`" + ` | SARIF 2.1.0, which code hosting sites show at the source lines |
 
+# What is not found
+
+- Memory that is freed by an allocator that is linked into the program: only the functions ` + "`free`, `realloc`, `munmap` and `mremap`" + ` of shared libraries are seen (memory-freed, memory-unmapped).
+- What is left at the end of a process that a signal kills. Programs that end by ` + "`_exit` or `quick_exit`" + ` are checked to the end.
+- Events of rdma_cm that are read and not acknowledged: librdmacm counts them itself.
+
 # With ThreadSanitizer
 
 Compile a C or C++ program with ` + "`-fsanitize=thread -g`" + ` (GCC or Clang), and ThreadSanitizer also reports data races between the program and the adapter:
@@ -127,6 +133,8 @@ The findings, the rules and the levels are those below, with these differences:
   path-not-loaded, objects-left-at-close, async-events-not-acknowledged, and cq-overrun if the queue is not polled until it is empty. To find these, close the adapters before the program ends.
 - objects-left-at-exit is only found by package verbstest, and is about an adapter that is not closed.
 - Events of package rdmacm that are not read are not reported (cm-events-never-read).
+- A post to a queue that is full is reported, and not refused: the adapter takes more requests than the queue has entries. So a program that posts until
+  an error and then polls is reported (send-queue-overfilled, receive-queue-overfilled). Hide the finding there.
 - There is no advice about requests that wait for each other (send-queue-of-one, reads-one-at-a-time).
 - There is no advice about the values of ` + "`verbs.ConnectionAttr`" + `, nor about queue pairs that package rdmacm moves to other states. The calls of package rdmacm/stream are not the program's, and are not reported.
 
