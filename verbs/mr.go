@@ -228,7 +228,7 @@ func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *PD) error {
 	return wrap("re-register MR", err)
 }
 
-// registers returns the function that registers a region, if somebody reads explanations.
+// registers returns the function that registers a region, if refusals are traced.
 func (p *PD) registers() string {
 	if p == nil || p.dev == nil || !p.dev.Explains() {
 		return ""

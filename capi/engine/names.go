@@ -15,7 +15,7 @@ import (
 )
 
 // maxDebug is the most debug information, in bytes, that the engine reads. A program waits for it.
-const maxDebug = 64 << 20
+const maxDebug = 16 << 20
 
 // namer finds the names of the functions of the program that register memory, for explanations.
 type namer struct {
@@ -23,7 +23,7 @@ type namer struct {
 	table *symbols.Table // nil until it is needed
 }
 
-// of returns the function that registers memory, empty if nobody asks for it. A function without a symbol is a file
+// of returns the function that registers memory, empty if explanations are not wanted. A function without a symbol is a file
 // and an address.
 func (n *namer) of(m *C.struct_softhca_mr) string {
 	if m.file == nil {
@@ -37,7 +37,7 @@ func (n *namer) of(m *C.struct_softhca_mr) string {
 	}
 	for _, f := range n.table.Lookup(file, uint64(m.call)) {
 		if f.Function != "" && !ofHeader(f.File) {
-			return strings.ToValidUTF8(f.Function, "?")
+			return shortened(f.Function)
 		}
 	}
 	return fmt.Sprintf("%s+%#x", filepath.Base(file), uint64(m.call))
@@ -47,4 +47,16 @@ func (n *namer) of(m *C.struct_softhca_mr) string {
 // for the program.
 func ofHeader(file string) bool {
 	return strings.HasSuffix(file, "/infiniband/verbs.h") || strings.HasSuffix(file, "/rdma/rdma_verbs.h")
+}
+
+// maxName is the most bytes of a name in an explanation, which has other facts, too.
+const maxName = 80
+
+// shortened returns as much of a name as fits.
+func shortened(name string) string {
+	name = strings.ToValidUTF8(name, "?")
+	if len(name) <= maxName {
+		return name
+	}
+	return strings.ToValidUTF8(name[:maxName], "") + "..."
 }

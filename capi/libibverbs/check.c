@@ -379,7 +379,6 @@ void check_destroys_qp(const struct qp *q, const struct unpolled *u)
 	if (atomic_load(&exiting))
 		return;
 	path_unused(q);
-	check_gave_up(q);
 	never_polled(&q->o, u, stack_here());
 }
 
@@ -484,12 +483,14 @@ static void exit_of(struct device *d)
 			if (o->kind == &cq_kind && !atomic_load(&CONTAINER(o, struct cq, o)->ending))
 				lost_at_exit(CONTAINER(o, struct cq, o));
 			else if (o->kind == &qp_kind)
-				path_unused(CONTAINER(o, struct qp, o)), check_gave_up(CONTAINER(o, struct qp, o));
+				path_unused(CONTAINER(o, struct qp, o));
 		left(c, OBJECTS_LEFT_AT_EXIT, "at the end of the program", NULL);
 		mutex_unlock(&c->source.mu);
 	}
 	mutex_unlock(&d->mu);
 }
+
+void check_ends_at_once(void) { atomic_store(&exiting, true); }
 
 void check_exit(void)
 {

@@ -39,8 +39,8 @@ struct place {
 // find_place finds the place of a call by its return address.
 void find_place(uintptr_t pc, struct place *p);
 
-// explaining is set before main if somebody reads the engine's explanations. Then explained_here tells the call of
-// the program that the thread executes.
+// explaining is set before main if the engine's explanations are logged, captured or recorded. Then explained_here
+// returns the call of the program that the thread executes.
 extern bool explaining;
 void explained_here(struct place *p);
 void stacks_in_child(void);
@@ -129,9 +129,6 @@ void check_ah(const struct ah *a);
 bool check_full_sends(struct qp *q, uint32_t new);
 bool check_full_receives(struct qp *q);
 bool check_full_srq(struct srq *s);
-
-// check_gave_up records that a program has posted to a full send queue, and nothing since, when the queue pair ends.
-void check_gave_up(const struct qp *q);
 
 // check_sends looks at the requests in a send queue from index first to before end, check_receives and
 // check_srq_receives at a receive. The engine has not seen them yet.
@@ -272,8 +269,10 @@ void check_destroys_qp(const struct qp *q, const struct unpolled *u);
 // check_unread_cm records events of rdma_cm that the program has not read.
 void check_unread_cm(void);
 
-// check_exit records what is left when the program ends.
+// check_exit records what is left when the program ends. After check_ends_at_once it does nothing: the program crashes, or
+// ends at its first error.
 void check_exit(void);
+void check_ends_at_once(void);
 
 // check_overran records that a queue has overrun.
 void check_overran(const struct cq *q);

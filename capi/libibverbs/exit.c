@@ -18,13 +18,36 @@
 // The maximum time in seconds that the exit waits for the thread. The exiting thread may hold a
 // lock that the engine needs, for example in a handler of SIGSEGV, and must end nevertheless. In a
 // program that is checked, the thread also writes findings.
-enum { EXIT_WAIT_S = 1, CHECKED_WAIT_S = 5 };
+enum { EXIT_WAIT_S = 1, CHECKED_WAIT_S = 3 };
 
 // The stack of the thread, in bytes: Go code runs on a stack of its own.
 enum { EXIT_STACK = 256 << 10 };
 
 static sem_t asked, disconnected;
+static sem_t check_asked, checked; // only if the program is checked
 static _Atomic pid_t whose; // the process that owns the thread; 0: none
+
+// wait_until waits for a semaphore for some seconds.
+static void wait_until(sem_t *s, int seconds)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += seconds;
+	while (sem_timedwait(s, &until) != 0 && errno == EINTR)
+		;
+}
+
+// check_all runs on another thread, which may wait for a lock that the exiting thread has.
+static void *check_all(void *unused)
+{
+	for (;;) {
+		while (sem_wait(&check_asked) != 0)
+			;
+		check_exit();
+		sem_post(&checked);
+	}
+	return unused;
+}
 
 // disconnect_all runs on the thread. Other threads of the program continue meanwhile, so it
 // frees nothing that they use.
@@ -33,8 +56,10 @@ static void *disconnect_all(void *unused)
 	for (;;) {
 		while (sem_wait(&asked) != 0)
 			;
-		if (checking)
-			check_exit(); // before the peers know: what it looks at changes then
+		if (checking) { // before the peers know: what the check looks at changes then
+			sem_post(&check_asked);
+			wait_until(&checked, EXIT_WAIT_S);
+		}
 		cm_disconnect();
 		flush_devices();
 		sem_post(&disconnected);
@@ -55,7 +80,10 @@ void watch_end(void)
 	sem_init(&disconnected, 0, 0);
 	pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&a, EXIT_STACK);
-	if (pthread_create(&thread, &a, disconnect_all, NULL) == 0)
+	sem_init(&check_asked, 0, 0);
+	sem_init(&checked, 0, 0);
+	bool can = !checking || pthread_create(&thread, &a, check_all, NULL) == 0;
+	if (can && pthread_create(&thread, &a, disconnect_all, NULL) == 0)
 		atomic_store(&whose, getpid());
 	pthread_attr_destroy(&a);
 }
@@ -64,14 +92,10 @@ void watch_end(void)
 // handler. The child of a fork or vfork sends nothing for its parent.
 void at_end(void)
 {
-	struct timespec until;
 	if (atomic_load(&whose) != getpid())
 		return;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += checking ? CHECKED_WAIT_S : EXIT_WAIT_S;
 	sem_post(&asked);
-	while (sem_timedwait(&disconnected, &until) != 0 && errno == EINTR)
-		;
+	wait_until(&disconnected, checking ? CHECKED_WAIT_S : EXIT_WAIT_S);
 }
 
 // end_in_child disables the exit handshake in the child of a fork. PIDs may be reused: the

@@ -6,7 +6,7 @@
 // looks from time to time. The library's handler is installed even if the program has none: a
 // process that crashes disconnects first, as the kernel would do for it.
 #define _GNU_SOURCE
-#include "softhca.h"
+#include "check.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -101,6 +101,7 @@ static void call_program(int i, int sig, siginfo_t *info, void *u)
 	bool none = a->sa_handler == SIG_DFL || a->sa_handler == SIG_IGN; // a fault kills the process even if it is ignored
 	if (none || (a->sa_flags & SA_RESETHAND && atomic_exchange(&spent[i], true))) {
 		static const struct sigaction deadly = {.sa_handler = SIG_DFL};
+		check_ends_at_once();
 		at_end();
 		set(sig, &deadly, NULL);
 		if (!again)

@@ -172,18 +172,22 @@ static bool is_known(enum finding what, const struct stack *s)
 // record writes a finding, unless another thread has done so, or too many are known.
 static void record(enum finding what, const struct stack *s, struct line *l)
 {
+	bool ends = false;
 	mutex_lock(FINDINGS_LOCK, &findings_mu);
 	if (!again(what, s) && knows < KNOWN) {
 		known[knows++] = (struct known){what, s, 1, 1};
 		put(l, "\"id\":%d}", knows);
 		begin();
 		append(l);
-		if (fatal && !findings[what].advice)
-			_exit(FATAL_EXIT);
+		ends = fatal && !findings[what].advice;
 	} else if (knows == KNOWN) {
 		lose("there are too many");
 	}
 	mutex_unlock(&findings_mu);
+	if (ends) {
+		check_ends_at_once(); // the thread may hold locks of the checker
+		_exit(FATAL_EXIT);
+	}
 }
 
 void found(enum finding what, const struct call calls[CALLS], const char *format, ...)

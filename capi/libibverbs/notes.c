@@ -1,5 +1,5 @@
-// What the engine reports to the checker: accesses of peers that it has refused, and payload that was another when the
-// engine repeated a packet. It reports in its own threads, which must not wait, so a thread of the program records it with
+// What the engine reports to the checker: accesses of peers that it has refused, and payload that has changed between two
+// transmissions of a packet. It reports in its own threads, which must not wait, so a thread of the program records it with
 // its next call.
 #define _GNU_SOURCE
 #include "check.h"
@@ -31,7 +31,13 @@ static struct notes notes;
 
 static _Atomic bool waits; // there are notes
 
-void notes_in_child(void) { pthread_mutex_init(&notes_mu, NULL); }
+// What waits is about the parent.
+void notes_in_child(void)
+{
+	pthread_mutex_init(&notes_mu, NULL);
+	notes.refusals = notes.changes = 0;
+	atomic_store(&waits, false);
+}
 
 void check_refusal(void *device, const struct softhca_refusal *r)
 {
@@ -63,32 +69,47 @@ static void record(const struct refusal *k)
 	bool known = k->r.key != 0 && region_of(k->dev, k->r.key, &in);
 	const struct call made = {"queue pair created here", qp_made(k->dev, k->r.qpn)};
 	struct call calls[CALLS] = {made};
-	if (known && in.ended != NULL) {
+	if (known && in.ended != NULL && in.ended_ns <= k->at) {
 		calls[0] = (struct call){"deregistered here", in.ended}, calls[1] = (struct call){"registered here", in.made}, calls[2] = made;
-		if (in.ended_ns <= k->at)
-			snprintf(when, sizeof when, "; the program deregistered it %.1f ms before", (double)(k->at - in.ended_ns) / 1e6);
+		snprintf(when, sizeof when, "; the program deregistered it %.1f ms before", (double)(k->at - in.ended_ns) / 1e6);
 	} else if (known) {
 		calls[0] = (struct call){"registered here", in.made}, calls[1] = made;
 	}
 	found(PEER_ACCESS_REFUSED, calls, "queue pair 0x%06x refused an access of its peer, queue pair 0x%06x of %s: %s%s", k->r.qpn, k->r.peer, k->r.remote, k->r.why, when);
 }
 
+// take_refusal and take_change take one note each. They report false if none waits.
+static bool take_refusal(struct refusal *out)
+{
+	mutex_lock(NOTES_LOCK, &notes_mu);
+	bool is = notes.refusals > 0;
+	if (is)
+		*out = notes.refused[--notes.refusals];
+	mutex_unlock(&notes_mu);
+	return is;
+}
+
+static bool take_change(struct change *out)
+{
+	mutex_lock(NOTES_LOCK, &notes_mu);
+	bool is = notes.changes > 0;
+	if (is)
+		*out = notes.changed[--notes.changes];
+	mutex_unlock(&notes_mu);
+	return is;
+}
+
 void check_notes(void)
 {
-	struct notes all;
+	struct refusal r;
+	struct change c;
 	if (!atomic_load_explicit(&waits, memory_order_relaxed))
 		return;
 	tsan_hides();
-	mutex_lock(NOTES_LOCK, &notes_mu);
-	all.refusals = notes.refusals, all.changes = notes.changes;
-	memcpy(all.refused, notes.refused, (size_t)all.refusals * sizeof *all.refused);
-	memcpy(all.changed, notes.changed, (size_t)all.changes * sizeof *all.changed);
-	notes.refusals = notes.changes = 0;
-	atomic_store(&waits, false);
-	mutex_unlock(&notes_mu);
-	for (int i = 0; i < all.refusals; i++)
-		record(&all.refused[i]);
-	for (int i = 0; i < all.changes; i++)
-		request_changed(all.changed[i].dev, all.changed[i].qpn, all.changed[i].index);
+	atomic_store(&waits, false); // first: what comes now sets it again
+	while (take_refusal(&r))
+		record(&r);
+	while (take_change(&c))
+		request_changed(c.dev, c.qpn, c.index);
 	tsan_shows();
 }

@@ -180,6 +180,13 @@ static int free_mr(struct object *o)
 
 const struct kind mr_kind = {"memory region", 3, free_mr};
 
+// explain_call sets the call that registers a region.
+static void explain_call(struct softhca_mr *a, struct place *here)
+{
+	explained_here(here);
+	a->file = here->file[0] != '\0' ? here->file : NULL, a->call = here->offset;
+}
+
 // new_mr registers what a describes. addr and length are the members of the verbs' region.
 struct mr *new_mr(struct ibv_pd *pd, void *addr, size_t length, struct softhca_mr *a)
 {
@@ -190,10 +197,8 @@ struct mr *new_mr(struct ibv_pd *pd, void *addr, size_t length, struct softhca_m
 	struct place here;
 	if (m == NULL)
 		return fail(ENOMEM);
-	if (UNLIKELY(explaining)) {
-		explained_here(&here);
-		a->file = here.file, a->call = here.offset;
-	}
+	if (UNLIKELY(explaining))
+		explain_call(a, &here);
 	int code = ENGINE(device_of(pd->context), reg_mr, CONTAINER(pd, struct pd, ibv)->handle, a);
 	if (code != 0)
 		return abandon(m, code);
@@ -274,6 +279,9 @@ EXPORT VERB(int, ibv_rereg_mr, (struct ibv_mr *ibv, int flags, struct ibv_pd *pd
 	int code = !legal(rights) ? EINVAL : moves ? usable(addr, length, rights) : 0;
 	struct softhca_mr a = {.handle = m->handle, .addr = (uintptr_t)addr, .length = length, .iova = (uintptr_t)addr, .access = rights};
 	struct user user = {0};
+	struct place here;
+	if (UNLIKELY(explaining) && moves)
+		explain_call(&a, &here);
 	if (UNLIKELY(checking) && code == 0)
 		user = check_region_goes(m);
 	uint32_t key = ibv->lkey;

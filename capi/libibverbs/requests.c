@@ -355,75 +355,19 @@ static struct request *add(struct requests *rs)
 	return r;
 }
 
-// overfilled records that a program does not heed that a queue is full. The lock is held.
-static void overfilled(const struct requests *rs, const struct object *o, bool receives)
-{
-	struct name name = name_of(o);
-	const struct call calls[CALLS] = {{"posted here", rs->refused}, {"created here", o->made}};
-	uint32_t n = rs->tail - rs->head;
-	if (receives)
-		found(RECEIVE_QUEUE_OVERFILLED, calls, "%s has %u entries, and %u receives are posted whose completions the program has not polled", name.text, rs->limit, n);
-	else
-		found(SEND_QUEUE_OVERFILLED, calls, "the send queue of %s has %u entries, and %u requests are posted that no polled completion covers", name.text, rs->limit, n);
-}
-
-// full reports whether a queue has no place for one more request after those that are counted and new ones, as
-// hardware does. A program may post until it is refused, so it is a bug only if it then goes on in vain.
-static bool full(struct requests *rs, uint32_t new, const struct object *o, bool receives)
-{
-	bool is = false;
-	if (rs == NULL)
-		return false;
-	tsan_hides();
-	mutex_lock(REQUESTS_LOCK, &rs->mu);
-	if (rs->tail - rs->head + new >= rs->limit && !rs->off) {
-		is = true;
-		if (rs->refused == NULL || rs->refused_tail != rs->tail + new)
-			rs->refused = stack_here(), rs->refused_ns = now_ns(), rs->refused_tail = rs->tail + new;
-		struct name name = name_of(o);
-		if (!receives && rs->signaled == 0 && new == 0)
-			found(SEND_QUEUE_NEVER_RECLAIMED, CALLED({"posted here", stack_here()}, {"created here", o->made}),
-				"the %u newest requests of %s are not signaled, and its send queue has %u entries: no completion can free them", rs->limit, name.text, rs->limit);
-		else if (now_ns() - rs->refused_ns > SLOW_NS)
-			overfilled(rs, o, receives);
-	}
-	mutex_unlock(&rs->mu);
-	tsan_shows();
-	return is;
-}
-
-bool check_full_sends(struct qp *q, uint32_t new) { return full(q->sends, new, &q->o, false); }
-bool check_full_receives(struct qp *q) { return full(q->receives, 0, &q->o, true); }
-bool check_full_srq(struct srq *s) { return full(s->receives, 0, &s->o, true); }
-
-void check_gave_up(const struct qp *q)
-{
-	if (q->sends == NULL)
-		return;
-	mutex_lock(REQUESTS_LOCK, &q->sends->mu);
-	if (q->sends->refused != NULL && q->sends->refused_tail == q->sends->tail && q->sends->signaled > 0)
-		overfilled(q->sends, &q->o, false);
-	mutex_unlock(&q->sends->mu);
-}
-
 // unfinished reports whether the engine still works on a send request of a queue pair.
 static bool unfinished(const struct qp *q, const struct request *r)
 {
 	return (int32_t)(r->index - atomic_load(&q->send->cons)) >= 0 && (q->ibv.state == IBV_QPS_RTS || q->ibv.state == IBV_QPS_SQD);
 }
 
-// one_at_a_time records that a queue pair has at most one request in flight, which the program may not want: its send
-// queue has one entry, and the program streams messages; or it posts a READ while another one is not finished, and
-// max_rd_atomic is 1. The lock is held.
+// one_at_a_time records a READ or an atomic that is posted while another one is not finished, and max_rd_atomic is 1. The
+// lock is held.
 static void one_at_a_time(struct qp *q, const struct request *r)
 {
-	enum { STREAM = 16 };
-	if (!advises || q->ibv.qp_type != IBV_QPT_RC)
+	if (!advises || q->ibv.qp_type != IBV_QPT_RC || q->max_rd_atomic != 1 || !r->writes_list)
 		return;
-	if (q->sends->limit == 1 && ++q->alone == STREAM)
-		found(SEND_QUEUE_OF_ONE, CALLED({"posted here", r->posted}, {"created here", q->o.made}),
-			"queue pair 0x%06x has max_send_wr 1, and the program has sent %d messages in a row: each waits until the one before is acknowledged", q->ibv.qp_num, STREAM);
-	for (uint32_t i = q->sends->head; r->writes_list && q->max_rd_atomic == 1 && i + 1 != q->sends->tail; i++)
+	for (uint32_t i = q->sends->head; i + 1 != q->sends->tail; i++)
 		if (at(q->sends, i)->writes_list && unfinished(q, at(q->sends, i))) {
 			found(READS_ONE_AT_A_TIME, CALLED({"posted here", r->posted}, {"the earlier one here", at(q->sends, i)->posted}, {"queue pair created here", q->o.made}),
 				"max_rd_atomic of queue pair 0x%06x is 1: a %s waits until an earlier one has its answer", q->ibv.qp_num, operation_name(r));
@@ -649,7 +593,6 @@ static void complete(struct requests *rs, const struct device *d, const struct r
 {
 	uint32_t last;
 	mutex_lock(REQUESTS_LOCK, &rs->mu);
-	rs->refused = NULL;
 	if (index_of(rs, e, in_order, &last)) {
 		for (uint32_t i = in_order ? rs->head : last; i != last + 1; i++)
 			check_memory(d, at(rs, i), e->status == IBV_WC_SUCCESS);
@@ -688,8 +631,6 @@ void check_completes(struct cq *c, const struct ring_cqe *e)
 		tsan_receives(e->qp_num);
 	if (q != NULL) {
 		bool shared = receive && q->ibv.srq != NULL;
-		if (receive)
-			q->alone = 0;
 		struct requests *receives = shared ? CONTAINER(q->ibv.srq, struct srq, ibv)->receives : q->receives, *rs = receive ? receives : q->sends;
 		if (rs != NULL)
 			complete(rs, c->dev, e, !shared);

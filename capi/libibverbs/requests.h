@@ -28,10 +28,10 @@ struct requests {
 	pthread_mutex_t mu; // guards what follows
 	uint32_t limit;     // entries of the queue, as the program knows it
 	bool off;           // completions came that were not expected: the number of requests is not known
-	// The first post that was refused since the program has last posted or polled a request of the queue.
+	// The first post that was refused since completions wait that the program does not poll.
 	const struct stack *refused; // NULL: none
 	uint64_t refused_ns;
-	uint32_t refused_tail; // what tail then was, or was to be: the program has posted since if it is greater
+	uint32_t refused_cons; // of the completion queue
 	uint32_t head, tail, mask;
 	uint32_t signaled; // of those from head to tail
 	uint32_t lost;     // completions that will come for forgotten requests

@@ -269,7 +269,6 @@ struct qp {
 	const struct stack *error_polled; // where the program polled an error, and has not set a state since
 	const struct stack *path_set;     // where it set an alternate path that is not armed yet
 	unsigned access;                  // rights of the peer
-	unsigned alone;                   // send requests in a row that had to wait for the one before
 	unsigned max_rd_atomic;           // 0: not set
 	uint32_t peer;                    // the number of the peer
 	struct qp *numbered;              // another one in the table of numbers

@@ -37,7 +37,7 @@ extern void *__interceptor_realloc(void *p, size_t n) __attribute__((weak));
 // Blocks that were freed before the next functions are found. dlsym frees its last error, and must not be called again
 // then: it would free the same error once more.
 enum { EARLY = 64 };
-static void *early[EARLY];
+static void *_Atomic early[EARLY];
 static _Atomic unsigned earlies;
 
 // keep_early keeps a block to free it later, and reports whether there was room.
@@ -64,7 +64,7 @@ __attribute__((constructor)) static void find(void)
 	next_free = (void (*)(void *))dlsym(RTLD_NEXT, "free"); // last: others look whether it is there
 	finds = false;
 	for (unsigned i = 0; next_free != NULL && i < EARLY && i < earlies; i++)
-		next_free(early[i]);
+		next_free(atomic_exchange(&early[i], NULL)); // another thread may do the same
 }
 
 // softhca_watch_memory has f called for the steps above. f may run in any thread, and must not wait for a lock that

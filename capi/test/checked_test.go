@@ -106,7 +106,7 @@ func text(t *testing.T, r *check.Report) string {
 // noCase has the findings that no case has, with the reason.
 var noCase = map[string]string{
 	"cm-events-never-read": "TestK1_UnreadEvents has it: the program does not use librdmacm",
-	"poisoned-memory": "TestK1_AddressSanitizer has it: only a program with AddressSanitizer has such memory",
+	"poisoned-memory":      "TestK1_AddressSanitizer has it: only a program with AddressSanitizer has such memory",
 }
 
 // bug is a case of the program, and what the checker is to find.
@@ -131,6 +131,14 @@ var times = map[string]uint64{"each-byte-changed": 173}
 // nothing without the bug.
 func (s *stand) exactly(t *testing.T, c bug, lines map[string]bool) {
 	t.Helper()
+	if c.finding == "-" {
+		for _, how := range []string{"bug", "right"} {
+			if r := s.checked(t, c.name, "error", how); len(r.Findings) > 0 {
+				t.Errorf("%s: a right program has findings\n%s", how, text(t, r))
+			}
+		}
+		return
+	}
 	row, ok := findings.Find(c.finding)
 	if !ok {
 		t.Fatalf("there is no finding %s", c.finding)

@@ -45,7 +45,7 @@ type Device struct {
 	ending sync.Once                     // has called ended
 	warn   func(format string, args ...any)
 	log    *eventlog.Log // nil for none
-	// explains: somebody learns why requests are refused.
+	// explains: refusals are traced.
 	explains bool
 
 	events    eventQueue

@@ -52,7 +52,7 @@ func (c *Config) tracer(log *eventlog.Log) (all trace.Tracer, rare bool) {
 	}, t == nil && (log == nil || !log.Detailed())
 }
 
-// Explains reports whether somebody learns why requests are refused: it is worth to note who registers a region.
+// Explains reports whether refusals are traced. If they are, regions should have the function that registers them.
 func (d *Device) Explains() bool { return d.explains }
 
 // raise passes an event to the program. It logs events of other objects than queue pairs and EE contexts:

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
@@ -153,9 +152,9 @@ func (t *Table) reregister(r *Region, what Change, c RegionConfig) error {
 		t.keys.retire(r.key)
 		t.foreign = t.foreign || c.foreign()
 		r.key, r.form, r.buf, r.iova, r.invalidated = key, c.Form, c.Buf, c.start(), false
+		r.by = c.By
 	}
 	r.pd, r.access, r.durable = c.PD, c.Access, c.Durable
-	r.by = cmp.Or(c.By, r.by)
 	return nil
 }
 

@@ -11,7 +11,7 @@ var cCheckJudges = []cJudge{
 	checkJudge("region-deregistered|region-reregistered|memory-(freed|moved|unmapped|remapped)|receive-freed", "requests.c", "regions.c"),
 	checkJudge("key-.*|.*-region|beyond-chosen-address|no-local-.*|region-of-another-domain|srq-of-another-domain", "requests.c", "regions.c"),
 	checkJudge("no-room-for-grh|message-longer-than-mtu|atomic-not-aligned|.*receive-too-small|remote-access-error|local-operation-error|sent-to-destroyed-handle", "requests.c"),
-	checkJudge(".*-reclaimed|.*-overfilled|gives-up-.*|send-queue-of-one|reads-one-.*|.*-overlap|posted-after-error|cq-too-small|inline-too-long", "requests.c", "findings.c"),
+	checkJudge(".*-reclaimed|.*-overfilled|until-refused|reads-one-.*|.*-overlap|posted-after-error|cq-too-small|inline-too-long", "requests.c", "places.c", "findings.c"),
 	checkJudge("peer-.*|buffer-changed-and-restored", "notes.c", "requests.c"),
 	checkJudge("error-left-at-quick-exit|peer-.*", "exit.c", "check.c"),
 	checkJudge("error-.*|completions-never-polled|message-never-read|armed-without-channel|call-refused", "check.c"),
@@ -28,16 +28,16 @@ func checkJudge(cases string, of ...string) cJudge {
 }
 
 // cCheckMutants are bugs of the checker of `softhca run --check`.
-var cCheckMutants = slices.Concat(cCheckObjectMutants, cCheckEndMutants, cCheckPostMutants, cCheckPollMutants, cCheckMemoryMutants, cCheckRecordMutants, cCheckRaceMutants, cCheckNoteMutants)
+var cCheckMutants = slices.Concat(cCheckObjectMutants, cCheckEndMutants, cCheckPostMutants, cCheckPlaceMutants, cCheckPollMutants, cCheckMemoryMutants, cCheckRecordMutants, cCheckRaceMutants, cCheckNoteMutants)
 
 // cCheckNoteMutants are bugs with what the engine reports, and with the end of the program.
 var cCheckNoteMutants = slices.Concat(
 	cBugsIn("capi/libibverbs/notes.c", []cMutant{
 		{name: "check-refusals-not-told", in: "check_notes",
-			old: "i < all.refusals; i++", new: "i < 0; i++",
+			old: "record(&r);", new: ";",
 			sees: "no finding for a refused access of the peer"},
 		{name: "check-changes-not-told", in: "check_notes",
-			old: "i < all.changes; i++", new: "i < 0; i++",
+			old: "request_changed(c.dev, c.qpn, c.index);", new: ";",
 			sees: "no finding for a payload that changed and was restored"},
 		{name: "check-refused-key-ignored", in: "record",
 			old: "k->r.key != 0 && ", new: "k->r.key == 0 && ",
@@ -186,27 +186,9 @@ var cCheckPostMutants = cBugsIn("capi/libibverbs/requests.c", []cMutant{
 	{name: "check-queue-larger", in: "new_requests",
 		old: "rs->limit = limit,", new: "rs->limit = limit + 1,",
 		sees: "no finding for one request too many"},
-	{name: "check-full-queue-overfilled", in: "full",
-		old: ">= rs->limit", new: "+ 1 >= rs->limit",
-		sees: "a queue that refuses its last request"},
-	{name: "check-list-counts-as-one", in: "full",
-		old: " + new >= rs->limit", new: " >= rs->limit",
-		sees: "a list that is longer than the queue accepted"},
-	{name: "check-posts-in-vain-not-told", in: "full",
-		old: "now_ns() - rs->refused_ns > SLOW_NS", new: "false",
-		sees: "no finding when it goes on posting to a full queue"},
-	{name: "check-poll-after-refusal-not-noted", in: "complete",
-		old: "rs->refused = NULL;", new: ";",
-		sees: "a finding for a program that polls after its post was refused"},
-	{name: "check-gave-up-not-told", in: "check_gave_up",
-		old: "q->sends->refused != NULL", new: "q->sends->refused == NULL",
-		sees: "no finding for a program that gives up when its queue is full"},
 	{name: "check-four-reads-are-one", in: "one_at_a_time",
-		old: "q->max_rd_atomic == 1", new: "q->max_rd_atomic >= 1",
+		old: "q->max_rd_atomic != 1", new: "q->max_rd_atomic == 0",
 		sees: "a finding for a queue pair with resources for four READs"},
-	{name: "check-answers-are-no-turns", in: "check_completes",
-		old: "q->alone = 0;", new: ";",
-		sees: "a finding for a program that waits for answers"},
 	{name: "check-change-of-another-request", in: "request_changed",
 		old: "->index == index", new: "->index != index",
 		sees: "no finding for a payload that changed and was restored"},
@@ -216,9 +198,6 @@ var cCheckPostMutants = cBugsIn("capi/libibverbs/requests.c", []cMutant{
 	{name: "check-signaled-not-counted", in: "check_send",
 		old: "q->sends->signaled += r->signaled;", new: "q->sends->signaled += 0;",
 		sees: "the wrong cause of a send queue that is too full"},
-	{name: "check-signaled-never-reclaimed", in: "full",
-		old: "rs->signaled == 0", new: "rs->signaled != 0",
-		sees: "another finding for a queue that is never reclaimed"},
 	{name: "check-ended-handle-told-twice", in: "check_ah",
 		old: "ended_ah = true;", new: ";",
 		sees: "two findings for a destroyed address handle"},
@@ -264,6 +243,25 @@ var cCheckPostMutants = cBugsIn("capi/libibverbs/requests.c", []cMutant{
 	{name: "check-elements-after-the-first", in: "check_send",
 		old: "for (int i = 0; i < r->num_sge; i++)", new: "for (int i = 0; i < r->num_sge && i < 1; i++)",
 		sees: "no finding for the second element"},
+})
+
+// cCheckPlaceMutants are bugs with full queues.
+var cCheckPlaceMutants = cBugsIn("capi/libibverbs/places.c", []cMutant{
+	{name: "check-full-queue-overfilled", in: "full",
+		old: ">= rs->limit", new: "+ 1 >= rs->limit",
+		sees: "a queue that refuses its last request"},
+	{name: "check-list-counts-as-one", in: "full",
+		old: " + new >= rs->limit", new: " >= rs->limit",
+		sees: "a list that is longer than the queue accepted"},
+	{name: "check-refused-without-completions", in: "refuse",
+		old: "atomic_load(&c->prod) == cons", new: "false",
+		sees: "a finding for a program that tries again while nothing completes"},
+	{name: "check-posts-in-vain-not-told", in: "refuse",
+		old: "now_ns() - rs->refused_ns > SLOW_NS", new: "false",
+		sees: "no finding when it goes on posting to a full queue"},
+	{name: "check-signaled-never-reclaimed", in: "full",
+		old: "rs->signaled == 0", new: "rs->signaled != 0",
+		sees: "another finding for a queue that is never reclaimed"},
 })
 
 // cCheckPollMutants are bugs with the completions that a program polls.

@@ -363,7 +363,7 @@ func (r *requester) gather(dst []byte, w *begunWR, off uint32) bool {
 		return true
 	}
 	f := r.ep.env.Mem.Gather(dst, r.qp.via.PD, r.queue.sges(r.next), uint64(off))
-	if changed := r.ep.env.Changed; changed != nil && f == memory.FaultNone {
+	if changed := r.ep.env.Changed; changed != nil && r.ep.reliable() && f == memory.FaultNone {
 		if r.sums == nil {
 			r.sums = new(payloadSums)
 		}

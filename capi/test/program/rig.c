@@ -18,7 +18,7 @@ struct ibv_qp *make_qp(struct rig *r, enum ibv_qp_type t, int side)
 {
 	struct ibv_qp_init_attr a = {
 		.send_cq = r->cq[side], .recv_cq = r->cq[side], .srq = side == 1 ? r->srq : NULL, .qp_type = t,
-		.cap = {.max_send_wr = r->depth > 0 ? r->depth : DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 64},
+		.cap = {.max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 64},
 	};
 	struct ibv_qp *q = ibv_create_qp(r->pd, &a);
 	must(q != NULL);

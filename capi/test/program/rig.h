@@ -38,8 +38,7 @@ struct rig {
 	bool shared;         // side 1 uses an SRQ
 	int cqe;             // entries of side 0's completion queue; 0: enough for all
 	uint8_t retry, timeout, rnr_retry;
-	uint8_t reads;  // max_rd_atomic; 0: 4
-	uint32_t depth; // max_send_wr; 0: DEPTH
+	uint8_t reads; // max_rd_atomic; 0: 4
 	uint8_t sgid_index; // from which the queue pairs of connections send
 };
 

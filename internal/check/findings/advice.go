@@ -59,13 +59,6 @@ var advice = []Finding{
 		Fix:    "Create the queue with a channel of ibv_create_comp_channel, or remove the call and poll.",
 	},
 	{
-		Name:   "send-queue-of-one",
-		Title:  "The program streams messages through a send queue with one entry.",
-		Rule:   "With max_send_wr 1 a program can post a message only when the one before is acknowledged and its completion is polled, so each message costs a round trip.",
-		Source: "ibv_create_qp(3)",
-		Fix:    "Create the queue pair with a max_send_wr of the messages that should be in flight, and post several before you poll.",
-	},
-	{
 		Name:   "reads-one-at-a-time",
 		Title:  "The program posts several READs or atomics, and max_rd_atomic of the queue pair is 1.",
 		Rule:   "A queue pair has at most max_rd_atomic READs and atomics in flight, and what is posted after them waits, too. With 1, each costs a round trip.",

@@ -102,17 +102,17 @@ var errors = []Finding{
 	},
 	{
 		Name:   "send-queue-overfilled",
-		Title:  "The program goes on posting to a send queue that is full, or gives up.",
+		Title:  "The program keeps posting to a send queue that is full, and does not poll the completions that would make room.",
 		Rule:   "A request takes a place of the send queue until a completion that covers it is polled, even if the adapter has finished it. At most max_send_wr requests may be outstanding; hardware refuses the next one with ENOMEM, and so does this adapter if the program is checked.",
 		Source: "ibv_create_qp(3), ibv_post_send(3)",
-		Fix:    "Poll completions before you post more, or create the queue pair with a greater max_send_wr. To post until ENOMEM and then to poll is right, and not reported.",
+		Fix:    "Poll completions before you post more, or create the queue pair with a greater max_send_wr. To post until ENOMEM and then to poll is right: the finding is about posts that are refused for longer than a second while completions wait.",
 	},
 	{
 		Name:   "receive-queue-overfilled",
-		Title:  "The program goes on posting to a receive queue that is full.",
+		Title:  "The program keeps posting to a receive queue that is full, and does not poll the completions that would make room.",
 		Rule:   "A receive takes a place of its queue until its completion is polled. At most max_recv_wr receives of a queue pair, or max_wr of an SRQ, may be outstanding; hardware refuses the next one with ENOMEM, and so does this adapter if the program is checked.",
 		Source: "ibv_create_qp(3), ibv_create_srq(3), ibv_post_recv(3)",
-		Fix:    "Post a new receive only after a completion of an earlier one was polled, or create the queue with more places. To post until ENOMEM and then to poll is right, and not reported.",
+		Fix:    "Post a new receive only after a completion of an earlier one was polled, or create the queue with more places. To post until ENOMEM and then to poll is right: the finding is about posts that are refused for longer than a second while completions wait.",
 	},
 	{
 		Name:   "no-room-for-grh",

@@ -90,15 +90,15 @@ ThreadSanitizer is told that
 - what a thread did before a post happens before the poll of its completion, whether it has succeeded or not, and before another thread of the process polls a receive of the message, or of one sent later
 - a receive is only written as far as the message reaches, and not by a WRITE with an immediate.
 
-It is not told, so that no report is wrong, of
+To avoid false reports, it is not told of
 
 - accesses at the responder: the memory that a WRITE or an atomic of the peer writes, and that a READ reads. Memory that the peer writes may be read atomically, or after a later message
 - the order of threads of one process that exchange data only by one-sided operations
 - sends of UD queue pairs: a program may also learn from the answer of the peer that a datagram was sent
 - requests that fail, inline data, receives of XRC, and requests that are not polled.
 
-The accesses are told at the poll of the completion. Races can be missed: ThreadSanitizer remembers only a few accesses to each 8 bytes; and the poll of a later request in the same page of memory, or for one buffer in 32 in another page, hides a
-race with an earlier one whose completion is polled later. Memory that the adapter accesses takes ThreadSanitizer as much shadow memory as memory that the program accesses; with GCC it takes 27 MB more.
+The accesses are told at the poll of the completion. Races can be missed: ThreadSanitizer remembers only a few accesses to each 8 bytes; and if the completion of a later request is polled first, a race
+with an earlier request is missed if both use the same page, and with a chance of 1 in 32 otherwise. With GCC, ThreadSanitizer needs another 27 MB for the adapter.
 
 If ThreadSanitizer ends with "unexpected memory mapping", put ` + "`setarch -R`" + ` before the command: the kernel places memory more randomly than older versions of ThreadSanitizer support (` + "`vm.mmap_rnd_bits`" + ` above 28). After a fork, a child that opens an
 adapter of its own needs ` + "`TSAN_OPTIONS=die_after_fork=0`" + `, because the adapter starts threads.
@@ -130,12 +130,13 @@ The findings, the rules and the levels are those below, with these differences:
 - objects-left-at-close is advice, because ` + "`Context.Close`" + ` releases all objects. An object is left if the program has destroyed others of its kind.
 - Go has no function that runs when a program ends. A finding is written when it is found, before the call returns and before the function of ` + "`WithCheck`" + ` is called, so it is in the report even if the
   program then calls ` + "`os.Exit`" + `, panics or is killed. What is found at the end of an object is lost if the program ends without ` + "`Destroy`" + ` or ` + "`Context.Close`" + `: error-never-polled, completions-never-polled,
-  path-not-loaded, objects-left-at-close, async-events-not-acknowledged, and cq-overrun if the queue is not polled until it is empty. To find these, close the adapters before the program ends.
+  path-not-loaded, objects-left-at-close, async-events-not-acknowledged, and cq-overrun if the queue is not polled until it is empty. So is peer-access-refused: the adapter finds it, and the next call of the
+  program writes it. To find these, close the adapters before the program ends.
 - objects-left-at-exit is only found by package verbstest, and is about an adapter that is not closed.
 - Events of package rdmacm that are not read are not reported (cm-events-never-read).
 - A post to a queue that is full is reported, and not refused: the adapter takes more requests than the queue has entries. So a program that posts until
   an error and then polls is reported (send-queue-overfilled, receive-queue-overfilled). Hide the finding there.
-- There is no advice about requests that wait for each other (send-queue-of-one, reads-one-at-a-time).
+- There is no advice about READs that wait for each other (reads-one-at-a-time).
 - There is no advice about the values of ` + "`verbs.ConnectionAttr`" + `, nor about queue pairs that package rdmacm moves to other states. The calls of package rdmacm/stream are not the program's, and are not reported.
 
 `

@@ -101,26 +101,6 @@ static void cq_too_small(bool bug)
 	rig_close(&r);
 }
 
-// A program that waits for an answer to each message needs no more than one entry.
-static void send_queue_of_one(bool bug)
-{
-	struct rig r = {.depth = 1};
-	patient(&r);
-	for (int i = 0; i < 20; i++) {
-		receive(&r, 1, 64);
-		must(post(&r, 0, IBV_WR_SEND, 64) == 0); // FOUND
-		want(r.cq[0], IBV_WC_SUCCESS);
-		want(r.cq[1], IBV_WC_SUCCESS);
-		if (bug)
-			continue;
-		receive(&r, 0, 64);
-		must(post(&r, 1, IBV_WR_SEND, 64) == 0);
-		want(r.cq[1], IBV_WC_SUCCESS);
-		want(r.cq[0], IBV_WC_SUCCESS);
-	}
-	rig_close(&r);
-}
-
 static void reads_one_at_a_time(bool bug)
 {
 	struct rig r = {.reads = 1};
@@ -321,7 +301,6 @@ const struct bug advice_bugs[] = {
 	{"reads-in-flight-overlap", "reads-overlap", reads_in_flight_overlap},
 	{"posted-after-error", "posted-after-error", posted_after_error},
 	{"cq-too-small", "cq-too-small", cq_too_small},
-	{"send-queue-of-one", "send-queue-of-one", send_queue_of_one},
 	{"reads-one-at-a-time", "reads-one-at-a-time", reads_one_at_a_time},
 	{"objects-left-at-exit", "objects-left-at-exit", objects_left_at_exit},
 	{"completions-never-polled", "completions-never-polled", completions_never_polled},
