@@ -34,8 +34,8 @@ func newExplainCommand() *cobra.Command {
 first the verdict and a summary (what failed, on which side to look, which status the programs got, what to try), then
 the conversations, the findings, and the packets around the finding that explains the verdict. The lists have 10 entries
 each; --all prints all of them. FILE may be - for standard input. The report is colored on terminals, unless NO_COLOR is
-set. Several files, such as captures of both ends of a connection, are explained as one, in the order of time; the
-clocks of their hosts must not differ by more than a round trip.
+set. Several files, such as captures of both ends of a connection, are explained as one, in the order of time.
+Packets that are in two files show how their clocks differ; explain corrects the times, and says so.
 
 Captures by softhca also contain what its adapters say: the statuses that the programs got, why exactly a request was
 refused or a packet dropped, failed calls, and errors that sent no packet.
@@ -131,7 +131,7 @@ func (x *explaining) run(cmd *cobra.Command, names []string) error {
 	}
 	files := make([]*os.File, len(names))
 	for i, name := range names {
-		f, done, err := openAgain(cmd.InOrStdin(), name)
+		f, done, err := openAgain(cmd.InOrStdin(), name, x.page != "" || len(names) > 1)
 		if err != nil {
 			return unreadable(fmt.Errorf("explain: %w", err))
 		}
@@ -142,7 +142,7 @@ func (x *explaining) run(cmd *cobra.Command, names []string) error {
 	if x.page != "" {
 		config = explain.Config{Packets: page.MaxPackets, Messages: page.MaxMessages}
 	}
-	report, err := explainFiles(files, config)
+	report, err := explainFiles(names, files, config)
 	if x.page != "" && report != nil && report.Packets > page.MaxPackets && report.Notable() > 0 {
 		for _, f := range files {
 			if _, err := f.Seek(0, io.SeekStart); err != nil {
@@ -150,7 +150,7 @@ func (x *explaining) run(cmd *cobra.Command, names []string) error {
 			}
 		}
 		config.Around, report = report.Notable(), nil // the packets of the first report are no longer needed
-		report, err = explainFiles(files, config)
+		report, err = explainFiles(names, files, config)
 	}
 	return x.tell(cmd, told, report, err)
 }
@@ -188,15 +188,26 @@ func (x *explaining) hear(cmd *cobra.Command) error {
 	return x.tell(cmd, "--live "+x.live, report, nil)
 }
 
-// openAgain opens a file for reading more than once; for standard input it opens
-// a copy. The caller calls done once.
-func openAgain(stdin io.Reader, name string) (f *os.File, done func(), err error) {
-	if name != "-" {
-		if f, err = os.Open(name); err != nil {
-			return nil, nil, err
-		}
-		return f, func() { _ = f.Close() }, nil
+// openAgain opens a file, or standard input. If it is read more than once (again) and
+// is no regular file, openAgain opens a copy. The caller calls done once.
+func openAgain(stdin io.Reader, name string, again bool) (f *os.File, done func(), err error) {
+	if name == "-" {
+		return copied(stdin, "standard input")
 	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	done = func() { _ = file.Close() }
+	if info, err := file.Stat(); !again || err == nil && info.Mode().IsRegular() {
+		return file, done, nil
+	}
+	defer done()
+	return copied(file, name)
+}
+
+// copied opens a copy of what cannot be read twice, such as a pipe. The caller calls done once.
+func copied(in io.Reader, name string) (f *os.File, done func(), err error) {
 	if f, err = os.CreateTemp("", "softhca-explain-*"); err != nil {
 		return nil, nil, err
 	}
@@ -204,28 +215,29 @@ func openAgain(stdin io.Reader, name string) (f *os.File, done func(), err error
 		_ = f.Close()
 		_ = os.Remove(f.Name())
 	}
-	if _, err = io.Copy(f, stdin); err == nil {
+	if _, err = io.Copy(f, in); err == nil {
 		_, err = f.Seek(0, io.SeekStart)
 	}
 	if err != nil {
 		done()
-		return nil, nil, fmt.Errorf("copy standard input: %w", err)
+		return nil, nil, fmt.Errorf("copy %s: %w", name, err)
 	}
 	return f, done, nil
 }
 
-// explainFiles reads captures that may be compressed.
-func explainFiles(files []*os.File, c explain.Config) (*explain.Report, error) {
+// explainFiles reads captures that may be compressed. The names are those that the user gave.
+func explainFiles(names []string, files []*os.File, c explain.Config) (*explain.Report, error) {
 	if len(files) == 1 {
 		return explainStream(files[0], c)
 	}
 	captures := make([]explain.Capture, len(files))
 	for i, f := range files {
-		in, err := unzipped(f)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name(), err)
-		}
-		captures[i] = explain.Capture{Name: f.Name(), Reader: in}
+		captures[i] = explain.Capture{Name: names[i], Open: func() (io.Reader, error) {
+			if _, err := f.Seek(0, io.SeekStart); err != nil {
+				return nil, fmt.Errorf("read it again: %w", err)
+			}
+			return unzipped(f)
+		}}
 	}
 	return explain.ReadAll(captures, c)
 }

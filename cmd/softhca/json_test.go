@@ -232,6 +232,17 @@ func checkCaptures(t *testing.T, check func(command, printed string)) {
 			check("softhca decode --json FILE", out)
 		}
 	}
+	checkClocks(t, check)
+}
+
+// checkClocks checks the report of captures of both ends with different clocks.
+func checkClocks(t *testing.T, check func(command, printed string)) {
+	t.Helper()
+	_, out, _ := command(t, "explain", "--json", captures+"loss_ack.client.pcap", ahead(t, "loss_ack.server.pcap", time.Minute))
+	if !strings.Contains(out, `"clocks"`) {
+		t.Errorf("no clocks: %s", out)
+	}
+	check("softhca explain --json FILE", out)
 }
 
 // checkReports checks the reports of judges.

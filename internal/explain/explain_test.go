@@ -318,11 +318,28 @@ What an adapter says is as true as the file: whoever can write it can write anyt
 than one packet of the other end was dropped while the connection lasted.
 
 ` + "`softhca run --explain`" + ` follows the adapters of all processes that the program starts, 256 at most, in the order of time, and makes one report; with ` + "`--capture`" + ` it also
-writes their packets to one file. ` + "`softhca explain client.pcapng server.pcapng`" + ` does the same with files: of each packet, the outgoing copy is followed. The order of packets of two
-hosts is that of their clocks, which must not differ by more than a round trip takes; a line *not shown* reminds of it.
+writes their packets to one file. ` + "`softhca explain client.pcapng server.pcapng`" + ` does the same with files: of each packet, the outgoing copy is followed.
 
 For tests, ` + "`--expect clean`" + ` fails unless nothing was found, ` + "`--expect repaired`" + ` if a program got an error or a message was lost, and ` + "`--expect REM_ACCESS_ERR`" + ` (or another
 status) unless a program got it; ` + "`--require-packets`" + ` fails if no packet passed. The exit code of a failure is 1, with ` + "`run`" + ` 86.
+
+## Clocks of several captures
+
+` + "`softhca explain client.pcapng server.pcapng`" + ` corrects the times of captures whose clocks differ. Capture at both ends, and give it both files:
+
+- It compares packets that are in both files. Half of the difference of the smallest delays in the two directions is the offset of the clocks, as in NTP; the error is at most half of the
+  sum of these delays, a round trip. A line *clocks* says both. All times in the report are those of the first file.
+- It measures the offset again in each 10 seconds (in shorter captures, in each sixteenth) and interpolates, so it follows clocks that drift by up to 100 µs a second. Within
+  20 seconds of the moment at which a clock was set, times may be wrong.
+- It adjusts offsets with which a compared packet would arrive before it was sent, unless that is by more than twice the error: then two different packets were matched.
+- Clocks that differ by less than the error, such as those of captures of one host, are not corrected, and the report says nothing about them.
+- If the packets in both files went in one direction only, no offset can be known: the fastest packet is taken to need no time. The report says so, in a line *not shown*.
+- If no packet is in both files, times are not corrected, and a line *not shown* says so. Files with a common connection are necessary, but not in each pair: a file is compared
+  with the one that shows its clock best.
+- Of equal packets, such as retransmissions, the first in one file is matched with the first in the other, and so on, if both files have the same number of them, at most 16; otherwise none is.
+- At most 131072 packets of each file are compared, evenly chosen, and at most 32 files. The files are read twice; a pipe is copied to a temporary file first.
+
+In JSON, [clocks](json.md#explainclock) has an element for each file after the first, unless all clocks agree.
 
 ## Shared memory
 

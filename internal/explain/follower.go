@@ -116,41 +116,6 @@ func (f *Follower) Read(r io.Reader) (*Report, error) {
 	}
 }
 
-// Capture is one of several captures.
-type Capture struct {
-	Name string // for errors
-	io.Reader
-}
-
-// ReadAll follows the packets of several captures, in the order of time: those of both ends of a connection,
-// or of several adapters. Records are numbered in that order. If captures are damaged, it returns their errors,
-// and the report of the packets before the damage. It blocks as they do.
-func ReadAll(captures []Capture, c Config) (*Report, error) {
-	j := pcapfile.NewJoin()
-	for _, in := range captures {
-		r, err := pcapfile.NewReader(in)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", in.Name, err)
-		}
-		j.Add(pcapfile.NewWhole(in.Name, r))
-	}
-	f := New(c)
-	f.report.files = len(captures)
-	var damage error
-	for {
-		i, err := j.Next(false)
-		switch {
-		case errors.Is(err, io.EOF):
-			f.report.Records = j.Records()
-			return f.Report(), damage
-		case err != nil:
-			damage = errors.Join(damage, err)
-		default:
-			f.Take(&i)
-		}
-	}
-}
-
 // Take follows an item of a capture, or of several. It keeps nothing of a packet.
 func (f *Follower) Take(i *pcapfile.Item) {
 	if i.Entry != nil {

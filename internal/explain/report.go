@@ -93,13 +93,13 @@ type Report struct {
 	Ended         int            `json:"ended_early"`        // conversations that were not followed to the end, because too many were open
 	Unlisted      int            `json:"unlisted"`           // further conversations, not in the list
 	Told          []Told         `json:"adapters,omitempty"` // what adapters of softhca say about themselves, 4096 queue pairs at most
+	Clocks        []Clock        `json:"clocks,omitempty"`   // of several captures: how they differ from that of the first; missing if they agree
 	// Kept are the packets that the report keeps, Config.Packets at most.
 	Kept             []Packet      `json:"-"`
 	UnlistedMessages int           `json:"unlisted_messages"` // further ones, not in the list
 	Start            time.Time     `json:"start"`             // of the first packet
 	Duration         time.Duration `json:"duration_ns"`       // from the first packet to the last
 	kept             int
-	files            int           // joined by the clocks of their hosts, if there are several
 	asked            string        // the first fault that a rule made
 	listened         time.Duration // the time up to which the capture ran
 }

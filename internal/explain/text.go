@@ -108,6 +108,9 @@ func (p *printer) verdict(r *Report) {
 	for _, page := range v.ErrorPages {
 		fmt.Fprintf(p, "  %-15s %s\n", "", p.in(faint, page))
 	}
+	for i := range r.Clocks {
+		p.line("clocks", r.Clocks[i].String(), "")
+	}
 	for _, c := range v.Caveats {
 		p.line("not shown", c, yellow)
 	}

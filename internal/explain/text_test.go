@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/softhca/softhca/internal/must"
@@ -39,6 +40,9 @@ func everyReport(t *testing.T) map[string]*Report {
 		}
 	}
 	all["told"] = toldReport(t)
+	two, err := ReadAll(bothEnds(t, "loss_ack", 3*time.Second), Config{})
+	must.Do(t, err)
+	all["two clocks"] = two
 	return all
 }
 

@@ -177,7 +177,10 @@ func (r *Report) caveats() []string {
 	add(late > 0, fmt.Sprintf("an answer came after %v, and its requester sent nothing more: if its timer was shorter and %s before", round(late), noRetriesLeft))
 	add(disorder, "the last answers to a requester came out of order: if "+noRetriesLeft)
 	add(refuted > 0, count(refuted, "requester")+" sent nothing more after a refuted NAK: an adapter that believes each NAK completes the request with an error")
-	add(r.files > 1, "the captures are joined by the clocks of their hosts: if these differ by more than a round trip takes, packets are in the wrong order here")
+	for i := range r.Clocks {
+		text := r.Clocks[i].caveat()
+		add(text != "", text)
+	}
 	add(r.Ended > 0, count(r.Ended, "connection")+" not followed to the end, as too many were open at once")
 	return c
 }

@@ -33,7 +33,7 @@ func wanted(i int) bool { return *share < 0 || i%shares == *share%shares }
 // every is the mutants of all lists.
 func every() []mutant {
 	return slices.Concat(responderMutants, requesterMutants, completerMutants, stateMutants, queueMutants, extendedMutants, shardMutants,
-		refusalMutants, connectionMutants, churnMutants, registrationMutants, strangerMutants, recoveryMutants, coalesceMutants, companyMutants, restrackMutants, eventlogMutants, insideMutants, pathMutants, portMutants, altPathMutants,
+		refusalMutants, connectionMutants, churnMutants, registrationMutants, strangerMutants, recoveryMutants, coalesceMutants, companyMutants, restrackMutants, eventlogMutants, insideMutants, clocksMutants, pathMutants, portMutants, altPathMutants,
 		datagramMutants, xrcMutants, measureMutants, channelMutants, brokerMutants, ucmMutants, explainMutants, delayMutants, fullMutants, secureMutants, challengeMutants, floodMutants,
 		windowMutants, orderedMutants, nearMutants, socketMutants, nastyMutants, goCheckMutants)
 }

@@ -24,6 +24,15 @@ func (i *Item) at() time.Time {
 	return i.Entry.Time
 }
 
+// correct corrects when it was captured or written.
+func (i *Item) correct(clock func(time.Time) time.Time) {
+	if i.Packet != nil {
+		i.Packet.Time = clock(i.Packet.Time)
+		return
+	}
+	i.Entry.Time = clock(i.Entry.Time)
+}
+
 // setRecord sets the number of its record.
 func (i *Item) setRecord(n int) {
 	if i.Packet != nil {
@@ -147,16 +156,20 @@ func (j *Join) Records() int { return j.records }
 
 // Whole is the Source of a capture that no longer grows.
 type Whole struct {
-	name string
-	r    *Reader
-	head Item
-	have bool
+	name  string
+	r     *Reader
+	head  Item
+	have  bool
+	clock func(time.Time) time.Time // nil if times need no correction
 }
 
 var _ Source = (*Whole)(nil)
 
 // NewWhole returns a Source of a capture. Its errors begin with the name, if that is not empty.
 func NewWhole(name string, r *Reader) *Whole { return &Whole{name: name, r: r} }
+
+// Correct makes clock correct the time of each item.
+func (w *Whole) Correct(clock func(time.Time) time.Time) { w.clock = clock }
 
 // Head implements Source.
 func (w *Whole) Head() (Item, bool, error) {
@@ -169,6 +182,9 @@ func (w *Whole) Head() (Item, bool, error) {
 			return i, false, err
 		}
 		w.head, w.have = i.Clone(), true
+		if w.clock != nil {
+			w.head.correct(w.clock)
+		}
 	}
 	return w.head, false, nil
 }

@@ -117,6 +117,10 @@ var reached = map[string]string{
 	"internal/sysfs.maxInterfaces":     "internal/sysfs TestFewInterfacesAreShown",
 	"internal/sysfs.maxName":           "internal/sysfs TestNames",
 
+	"internal/pcapfile/clocks.maxCaptures": "internal/pcapfile/clocks TestManyCaptures",
+	"internal/pcapfile/clocks.maxRepeats":  "internal/pcapfile/clocks TestRepeatsAreBounded",
+	"internal/pcapfile/clocks.maxSamples":  "internal/pcapfile/clocks TestSamplesAreBounded",
+
 	"internal/fabric/near/meeting.MaxPeers":     "internal/fabric/near TestPeersAreBounded",
 	"internal/fabric/near/meeting.maxAttempts":  "internal/fabric/near/meeting TestAttemptsAreBounded",
 	"internal/fabric/near/meeting.maxStrangers": "internal/fabric/near/meeting TestStrangersAreBounded",

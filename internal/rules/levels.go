@@ -92,6 +92,7 @@ var table = []Row{
 	{"internal/pcapfile/runs", 3, IO, false},
 
 	{"internal/shard", 4, Engine, false},
+	{"internal/pcapfile/clocks", 4, IO, false},
 
 	{"internal/hca", 5, Engine, false},
 

@@ -151,6 +151,11 @@ func (v *view) fill(r *explain.Report) {
 		}
 	}
 	v.Links = readOn(d)
+	for i := range r.Clocks {
+		if s := r.Clocks[i].String(); s != "" {
+			v.Status = append(v.Status, line{"Clocks", s})
+		}
+	}
 	for _, c := range d.Caveats {
 		v.Status = append(v.Status, line{"Not shown", c})
 	}
