@@ -245,18 +245,21 @@ static bool written(const struct device *d, const struct request *r)
 	return false;
 }
 
-static const char *operation_name(const struct request *r)
+// an_operation returns the name of what a request does, with an article, and operation_name returns it without.
+static const char *an_operation(const struct request *r)
 {
 	static const char *const names[32] = {
-		[IBV_WR_RDMA_WRITE] = "RDMA WRITE", [IBV_WR_RDMA_WRITE_WITH_IMM] = "RDMA WRITE", [IBV_WR_SEND] = "SEND", [IBV_WR_SEND_WITH_IMM] = "SEND",
-		[IBV_WR_RDMA_READ] = "RDMA READ", [IBV_WR_ATOMIC_CMP_AND_SWP] = "atomic", [IBV_WR_ATOMIC_FETCH_AND_ADD] = "atomic",
-		[IBV_WR_LOCAL_INV] = "LOCAL_INV", [IBV_WR_BIND_MW] = "BIND_MW", [IBV_WR_SEND_WITH_INV] = "SEND", [WR_FLUSH] = "FLUSH",
-		[IBV_WR_ATOMIC_WRITE] = "ATOMIC WRITE",
+		[IBV_WR_RDMA_WRITE] = "an RDMA WRITE", [IBV_WR_RDMA_WRITE_WITH_IMM] = "an RDMA WRITE", [IBV_WR_SEND] = "a SEND", [IBV_WR_SEND_WITH_IMM] = "a SEND",
+		[IBV_WR_RDMA_READ] = "an RDMA READ", [IBV_WR_ATOMIC_CMP_AND_SWP] = "an atomic", [IBV_WR_ATOMIC_FETCH_AND_ADD] = "an atomic",
+		[IBV_WR_LOCAL_INV] = "a LOCAL_INV", [IBV_WR_BIND_MW] = "a BIND_MW", [IBV_WR_SEND_WITH_INV] = "a SEND", [WR_FLUSH] = "a FLUSH",
+		[IBV_WR_ATOMIC_WRITE] = "an ATOMIC WRITE",
 	};
 	if (r->opcode >= IBV_WC_RECV)
-		return "receive";
-	return names[r->opcode % 32] != NULL ? names[r->opcode % 32] : "request";
+		return "a receive";
+	return names[r->opcode % 32] != NULL ? names[r->opcode % 32] : "a request";
 }
+
+static const char *operation_name(const struct request *r) { return strchr(an_operation(r), ' ') + 1; }
 
 // check_entry records what is wrong with an element of a request's list, and reports whether it is right.
 static bool check_entry(const struct device *d, struct request *r, int i, handle_t pd)
@@ -264,31 +267,31 @@ static bool check_entry(const struct device *d, struct request *r, int i, handle
 	const struct ring_sge *g = &r->list[i];
 	struct region in;
 	uintptr_t addr;
-	const char *op = operation_name(r);
+	const char *op = an_operation(r);
 	if (g->length == 0)
 		return true;
 	if (!region_of(d, g->lkey, &in)) {
-		found(KEY_UNKNOWN, CALLED({"posted here", r->posted}), "element %d of a %s has the lkey 0x%x, and no region has or had this key", i, op, g->lkey);
+		found(KEY_UNKNOWN, CALLED({"posted here", r->posted}), "element %d of %s has the lkey 0x%x, and no region has or had this key", i, op, g->lkey);
 		return false;
 	}
 	if (in.ended != NULL) {
 		found(KEY_DEREGISTERED, CALLED({"posted here", r->posted}, {"deregistered here", in.ended}, {"registered here", in.made}),
-			"element %d of a %s has the lkey 0x%x of a region that was deregistered %.1f ms before", i, op, g->lkey,
+			"element %d of %s has the lkey 0x%x of a region that was deregistered %.1f ms before", i, op, g->lkey,
 			(double)(now_ns() - in.ended_ns) / 1e6);
 		return false;
 	}
 	const struct call calls[CALLS] = {{"posted here", r->posted}, {"region registered here", in.made}};
 	if (in.pd != pd) {
-		found(REGION_OF_ANOTHER_DOMAIN, calls, "element %d of a %s has the lkey 0x%x of a region of another protection domain than the queue's", i, op, g->lkey);
+		found(REGION_OF_ANOTHER_DOMAIN, calls, "element %d of %s has the lkey 0x%x of a region of another protection domain than the queue's", i, op, g->lkey);
 		return false;
 	}
 	if (r->writes_list && !(in.access & IBV_ACCESS_LOCAL_WRITE)) {
-		found(NO_LOCAL_WRITE, calls, "the adapter is to write element %d of a %s, and the region with lkey 0x%x lacks IBV_ACCESS_LOCAL_WRITE", i, op, g->lkey);
+		found(NO_LOCAL_WRITE, calls, "the adapter is to write element %d of %s, and the region with lkey 0x%x lacks IBV_ACCESS_LOCAL_WRITE", i, op, g->lkey);
 		return false;
 	}
 	if (in.memory == SOFTHCA_PROGRAM && !address_of(&in, g->addr, g->length, &addr)) {
 		uint64_t end = in.iova + in.length;
-		found(BEYOND_REGION, calls, "element %d of a %s has %u bytes at 0x%llx, and the region with lkey 0x%x has %llu bytes at 0x%llx: %llu bytes are outside", i, op,
+		found(BEYOND_REGION, calls, "element %d of %s has %u bytes at 0x%llx, and the region with lkey 0x%x has %llu bytes at 0x%llx: %llu bytes are outside", i, op,
 			g->length, (unsigned long long)g->addr, g->lkey, (unsigned long long)in.length, (unsigned long long)in.iova,
 			(unsigned long long)(g->addr < in.iova ? in.iova - g->addr : g->addr + g->length - end));
 		return false;
@@ -312,8 +315,8 @@ static void poisoned(const struct device *d, const struct request *r, const char
 		const char *bad = asan_poisoned((void *)addr, r->list[i].length);
 		if (bad != NULL)
 			found(POISONED_MEMORY, CALLED({"posted here", r->posted}, {when, stack_here()}),
-				"AddressSanitizer says that the program must not use byte %lu of element %d of a %s: it was freed, or is beyond an object",
-				(unsigned long)((uintptr_t)bad - addr), i, operation_name(r));
+				"AddressSanitizer says that the program must not use byte %lu of element %d of %s: it was freed, or is beyond an object",
+				(unsigned long)((uintptr_t)bad - addr), i, an_operation(r));
 	}
 }
 
@@ -370,7 +373,7 @@ static void one_at_a_time(struct qp *q, const struct request *r)
 	for (uint32_t i = q->sends->head; i + 1 != q->sends->tail; i++)
 		if (at(q->sends, i)->writes_list && unfinished(q, at(q->sends, i))) {
 			found(READS_ONE_AT_A_TIME, CALLED({"posted here", r->posted}, {"the earlier one here", at(q->sends, i)->posted}, {"queue pair created here", q->o.made}),
-				"max_rd_atomic of queue pair 0x%06x is 1: a %s waits until an earlier one has its answer", q->ibv.qp_num, operation_name(r));
+				"max_rd_atomic of queue pair 0x%06x is 1: %s waits until an earlier one has its answer", q->ibv.qp_num, an_operation(r));
 			return;
 		}
 }
@@ -507,7 +510,7 @@ static bool gone(const struct device *d, const struct request *r)
 		if (addr < r->frame || addr + g->length > (uintptr_t)poll_frame) // both frames are on the stack
 			continue;
 		found(STACK_MEMORY_GONE, CALLED({"posted here", r->posted}, {"polled here", stack_here()}),
-			"element %d of a %s is on the stack of a function that returned before the program polled the completion", i, operation_name(r));
+			"element %d of %s is on the stack of a function that returned before the program polled the completion", i, an_operation(r));
 		return true;
 	}
 	return false;
@@ -523,7 +526,7 @@ static void check_memory(const struct device *d, const struct request *r, bool s
 	bool differs = r->changed || (success && sum(d, r, &now) && now != r->sum);
 	if (differs && !written(d, r))
 		found(SEND_BUFFER_CHANGED, CALLED({"posted here", r->posted}, {"polled here", stack_here()}),
-			"the payload of a %s of %u bytes changed between the post and the poll of its completion", operation_name(r), r->length);
+			"the payload of %s of %u bytes changed between the post and the poll of its completion", an_operation(r), r->length);
 }
 
 // check_status records errors that the program's own requests have caused.
@@ -532,15 +535,15 @@ static void check_status(const struct request *r, const struct ring_cqe *e)
 	if (e->status == IBV_WC_SUCCESS || r->told)
 		return;
 	const struct call calls[CALLS] = {{"posted here", r->posted}, {"polled here", stack_here()}};
-	const char *op = operation_name(r), *status = ibv_wc_status_str((enum ibv_wc_status)e->status);
+	const char *op = an_operation(r), *status = ibv_wc_status_str((enum ibv_wc_status)e->status);
 	if (r->opcode >= IBV_WC_RECV && e->status != IBV_WC_LOC_LEN_ERR && e->status != IBV_WC_LOC_PROT_ERR)
 		return; // what the peer sent was wrong
 	switch (e->status) {
 	case IBV_WC_REM_ACCESS_ERR:
-		found(REMOTE_ACCESS_ERROR, calls, "the peer refused the access of a %s of %u bytes: %s", op, r->length, status);
+		found(REMOTE_ACCESS_ERROR, calls, "the peer refused the access of %s of %u bytes: %s", op, r->length, status);
 		break;
 	case IBV_WC_REM_INV_REQ_ERR:
-		found(REMOTE_REQUEST_INVALID, calls, "the peer refused a %s of %u bytes: %s", op, r->length, status);
+		found(REMOTE_REQUEST_INVALID, calls, "the peer refused %s of %u bytes: %s", op, r->length, status);
 		break;
 	case IBV_WC_LOC_LEN_ERR:
 		if (r->opcode >= IBV_WC_RECV) {
@@ -552,7 +555,7 @@ static void check_status(const struct request *r, const struct ring_cqe *e)
 	case IBV_WC_LOC_PROT_ERR:
 	case IBV_WC_MW_BIND_ERR:
 	case IBV_WC_LOC_ACCESS_ERR:
-		found(LOCAL_OPERATION_ERROR, calls, "the adapter could not execute a %s of %u bytes: %s", op, r->length, status);
+		found(LOCAL_OPERATION_ERROR, calls, "the adapter could not execute %s of %u bytes: %s", op, r->length, status);
 		break;
 	default:
 		break;
@@ -688,7 +691,7 @@ struct user check_region_goes(const struct mr *m)
 	for (int i = 0; i < NUMBERS && u.posted == NULL; i++)
 		for (const struct qp *q = numbers[i]; q != NULL && u.posted == NULL; q = q->numbered)
 			if (q->sends != NULL && q->dev == device_of(m->ibv.context) && find_user(q, m->ibv.lkey, &r))
-				u = (struct user){r.posted, operation_name(&r), r.length};
+				u = (struct user){r.posted, an_operation(&r), r.length};
 	mutex_unlock(&numbers_mu);
 	return u;
 }
@@ -697,7 +700,7 @@ void check_region_went(const struct mr *m, uint32_t key, const struct user *u, c
 {
 	if (u->posted != NULL)
 		found(REGION_DEREGISTERED_IN_USE, CALLED({how, stack_here()}, {"posted here", u->posted}, {"registered here", m->o.made}),
-			"the region with lkey 0x%x is in use: a %s of %u bytes is not finished", key, u->operation, u->length);
+			"the region with lkey 0x%x is in use: %s of %u bytes is not finished", key, u->operation, u->length);
 }
 
 // in_memory reports whether an outstanding request of a queue uses memory of a range. The lock is held.
@@ -759,6 +762,6 @@ void check_memory_goes(const void *p, size_t n, int step)
 	has_may_go = false;
 	bool unmapped = step == UNMAPPED;
 	found(unmapped ? MEMORY_UNMAPPED : MEMORY_FREED, CALLED({unmapped ? "unmapped here" : "freed here", stack_here()}, {"posted here", may_go.posted}),
-		"the program %s memory of a %s of %u bytes with wr_id 0x%llx that is not finished", unmapped ? "unmaps" : "frees", operation_name(&may_go), may_go.length,
+		"the program %s memory of %s of %u bytes with wr_id 0x%llx that is not finished", unmapped ? "unmaps" : "frees", an_operation(&may_go), may_go.length,
 		(unsigned long long)may_go.wr_id);
 }

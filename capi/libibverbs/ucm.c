@@ -8,9 +8,9 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <rdma/rdma_user_cm.h>
 #include <stdatomic.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -401,9 +401,9 @@ void check_unread_cm(void)
 		return;
 	for (int i = 0; i < MAX_FILES; i++) {
 		const struct cm_file *f = atomic_load(&files[i]);
-		int n = 0;
-		if (is_file(f, i) && ioctl(i, FIONREAD, &n) == 0 && n > 0)
-			found(CM_EVENTS_NEVER_READ, CALLED({"channel created here", f->made}), "the program ends with events of rdma_cm that it has not read: %d in the channel with descriptor %d", n, i);
+		struct pollfd p = {.fd = i, .events = POLLIN};
+		if (is_file(f, i) && poll(&p, 1, 0) == 1 && p.revents & POLLIN)
+			found(CM_EVENTS_NEVER_READ, CALLED({"channel created here", f->made}), "the program ends with events of rdma_cm that it has not read, in the channel with descriptor %d", i);
 	}
 	let_go();
 }

@@ -69,23 +69,27 @@ static void send_queue_overfilled(bool bug)
 // because the peer has no receives.
 static void until_refused(bool quiet)
 {
+	enum { LONGEST = 16 * DEPTH };
 	struct rig r = {0};
 	rig_open(&r, IBV_QPT_RC);
+	struct ibv_qp_attr a;
+	struct ibv_qp_init_attr init;
+	must(ibv_query_qp(r.qp[0], &a, IBV_QP_CAP, &init) == 0 && init.cap.max_send_wr < LONGEST);
 	struct ibv_sge s = element(&r, 0, 8);
-	struct ibv_send_wr *bad, wr[DEPTH + 1] = {0};
+	struct ibv_send_wr *bad, wr[LONGEST] = {0};
 	struct ibv_wc wc;
-	for (int i = 0; i <= DEPTH; i++) {
+	int n = (int)init.cap.max_send_wr;
+	for (int i = 0; i <= n; i++) {
 		wr[i] = (struct ibv_send_wr){.sg_list = &s, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
-		wr[i].next = i < DEPTH ? &wr[i + 1] : NULL;
+		wr[i].next = i < n ? &wr[i + 1] : NULL;
 	}
-	must(ibv_post_send(r.qp[0], wr, &bad) == ENOMEM && bad == &wr[DEPTH]);
+	must(ibv_post_send(r.qp[0], wr, &bad) == ENOMEM && bad == &wr[n]);
 	for (time_t end = time(NULL) + PATIENCE_S; time(NULL) < end;) {
-		must(ibv_post_send(r.qp[0], &wr[DEPTH], &bad) == ENOMEM);
+		must(ibv_post_send(r.qp[0], &wr[n], &bad) == ENOMEM);
 		must(quiet || ibv_poll_cq(r.cq[0], 1, &wc) == 0);
 	}
-	for (int i = 0; i < DEPTH; i++)
+	for (int i = 0; i < n; i++) {
 		receive(&r, 1, 8);
-	for (int i = 0; i < DEPTH; i++) {
 		want(r.cq[0], IBV_WC_SUCCESS);
 		want(r.cq[1], IBV_WC_SUCCESS);
 	}
