@@ -14,7 +14,6 @@ enum { KEPT = 256, LEFT = 64, ACK_S = 3 };
 bool checking;
 struct softhca_writes adapter_writes;
 void *(*asan_poisoned)(void *addr, size_t n);
-__thread int in_checker;
 __thread bool was_gone;
 
 static bool forked; // this process is the child of a fork
@@ -490,6 +489,20 @@ static void exit_of(struct device *d)
 	mutex_unlock(&d->mu);
 }
 
+struct softhca_thread *(*this_thread)(void);
+
+void enter_checker(void)
+{
+	if (this_thread != NULL)
+		this_thread()->in_checker++;
+}
+
+void leave_checker(void)
+{
+	if (this_thread != NULL)
+		this_thread()->in_checker--;
+}
+
 void check_ends_at_once(void) { atomic_store(&exiting, true); }
 
 void check_exit(void)
@@ -508,7 +521,8 @@ __attribute__((constructor)) static void start(void)
 		return;
 	start_stacks();
 	void (*watch)(void (*)(const void *, size_t, int)) = (void (*)(void (*)(const void *, size_t, int)))dlsym(RTLD_DEFAULT, "softhca_watch_memory");
-	if (watch != NULL)
+	this_thread = (struct softhca_thread *(*)(void))dlsym(RTLD_DEFAULT, "softhca_this_thread");
+	if (watch != NULL && this_thread != NULL)
 		watch(check_memory_goes);
 	asan_poisoned = (void *(*)(void *, size_t))dlsym(RTLD_DEFAULT, "__asan_region_is_poisoned");
 	set_ops(&nowhere);

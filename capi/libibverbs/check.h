@@ -139,8 +139,19 @@ void check_srq_receives(struct srq *s, uint32_t index);
 // check_completes looks at a completion that the program polls.
 void check_completes(struct cq *c, const struct ring_cqe *e);
 
-// in_checker is not 0 while the thread allocates memory for the checker, perhaps with a lock held.
-extern __thread int in_checker;
+// thread is what the library that reports freed memory keeps for a thread. The checker uses no thread-local variables of
+// its own while memory is freed: the dynamic linker may be freeing it, to make room for them.
+struct softhca_thread {
+	int in_checker; // not 0 while the thread allocates memory for the checker, perhaps with a lock held
+	bool has_goes;  // a request was found whose memory may go
+};
+
+// enter_checker and leave_checker change in_checker of the calling thread.
+void enter_checker(void);
+void leave_checker(void);
+
+// this_thread returns that of the calling thread; it is NULL if the library is not loaded.
+extern struct softhca_thread *(*this_thread)(void);
 
 // check_memory_goes is called for memory that the program frees or unmaps, as capi/memory says. It gives up where it
 // would have to wait for a lock.

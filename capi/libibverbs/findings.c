@@ -202,7 +202,7 @@ void found(enum finding what, const struct call calls[CALLS], const char *format
 	va_end(args);
 	// Writing is a cancellation point, and the thread may hold locks.
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
-	in_checker++;
+	enter_checker();
 	struct line *l = malloc(sizeof *l);
 	if (l != NULL) {
 		l->n = 0;
@@ -213,7 +213,7 @@ void found(enum finding what, const struct call calls[CALLS], const char *format
 		record(what, calls[0].stack, l);
 	}
 	free(l);
-	in_checker--;
+	leave_checker();
 	pthread_setcancelstate(cancels, NULL);
 	errno = saved;
 }

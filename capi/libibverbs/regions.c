@@ -102,18 +102,18 @@ void check_registers(const struct mr *m, const struct softhca_mr *a)
 		mark(0, UINT64_MAX);
 	else if (r.memory == SOFTHCA_PROGRAM && r.length > 0)
 		mark(r.addr, r.length);
-	in_checker++; // it allocates memory with the lock held
+	enter_checker(); // it allocates memory with the lock held
 	mutex_lock(REGIONS_LOCK, &regions_mu);
 	begin(&r);
 	mutex_unlock(&regions_mu);
-	in_checker--;
+	leave_checker();
 }
 
 void check_reregisters(const struct mr *m, uint32_t old, const struct softhca_mr *a, bool moves)
 {
 	struct device *d = device_of(m->ibv.context);
 	void *old_one = NULL;
-	in_checker++; // as above
+	enter_checker(); // as above
 	mutex_lock(REGIONS_LOCK, &regions_mu);
 	struct region *had = *place_of(d, old);
 	if (had != NULL) {
@@ -126,7 +126,7 @@ void check_reregisters(const struct mr *m, uint32_t old, const struct softhca_mr
 		begin(&r);
 	}
 	mutex_unlock(&regions_mu);
-	in_checker--;
+	leave_checker();
 	free(old_one);
 }
 

@@ -741,25 +741,28 @@ static bool goes_of(const struct qp *q, uintptr_t p, size_t n, struct request *o
 
 // may_go is the request whose memory the calling thread may free or unmap.
 static __thread struct request may_go;
-static __thread bool has_may_go;
 
 void check_memory_goes(const void *p, size_t n, int step)
 {
 	enum { FREES, MAY_GO, FREED, UNMAPPED };
-	if (n == 0 || in_checker > 0)
+	struct softhca_thread *t = this_thread();
+	struct request r; // and not may_go: see check.h
+	if (n == 0 || t->in_checker > 0)
 		return;
 	if (step == FREES || step == MAY_GO) {
-		has_may_go = false;
+		t->has_goes = false;
 		if (!registered(p, n) || !mutex_try(&numbers_mu))
 			return;
-		for (int i = 0; i < NUMBERS && !has_may_go; i++)
-			for (const struct qp *q = numbers[i]; q != NULL && !has_may_go; q = q->numbered)
-				has_may_go = goes_of(q, (uintptr_t)p, n, &may_go);
+		for (int i = 0; i < NUMBERS && !t->has_goes; i++)
+			for (const struct qp *q = numbers[i]; q != NULL && !t->has_goes; q = q->numbered)
+				t->has_goes = goes_of(q, (uintptr_t)p, n, &r);
 		mutex_untry(&numbers_mu);
+		if (t->has_goes)
+			may_go = r;
 	}
-	if (!has_may_go || step == MAY_GO || may_go.lo >= (uintptr_t)p + n || may_go.hi <= (uintptr_t)p)
+	if (!t->has_goes || step == MAY_GO || may_go.lo >= (uintptr_t)p + n || may_go.hi <= (uintptr_t)p)
 		return;
-	has_may_go = false;
+	t->has_goes = false;
 	bool unmapped = step == UNMAPPED;
 	found(unmapped ? MEMORY_UNMAPPED : MEMORY_FREED, CALLED({unmapped ? "unmapped here" : "freed here", stack_here()}, {"posted here", may_go.posted}),
 		"the program %s memory of %s of %u bytes with wr_id 0x%llx that is not finished", unmapped ? "unmaps" : "frees", an_operation(&may_go), may_go.length,

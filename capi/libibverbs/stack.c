@@ -162,10 +162,10 @@ __attribute__((noinline)) const struct stack *stack_here(void)
 	struct remembered *r = of_thread != NULL ? &of_thread[frame / 16 % REMEMBERED] : NULL;
 	if (r != NULL && same(r, frame))
 		return r->stack;
-	in_checker++; // what follows may allocate memory with a lock held
+	enter_checker(); // what follows may allocate memory with a lock held
 	backtrace_of(visit, &w);
 	const struct stack *s = intern(&w.s);
-	in_checker--;
+	leave_checker();
 	if (r != NULL) {
 		*r = w.r;
 		r->stack = s;

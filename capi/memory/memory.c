@@ -21,6 +21,19 @@ enum step { FREES, MAY_GO, FREED, UNMAPPED };
 typedef void watcher(const void *p, size_t n, int step);
 
 static _Atomic(watcher *) watching; // NULL: no checker is loaded
+
+// AT_ONCE is for variables of a thread. The dynamic linker frees memory while it makes room for those of libraries that
+// were loaded later; to use one of them in free would make it free the same memory again. This library is loaded at the start.
+#define AT_ONCE _Thread_local __attribute__((tls_model("initial-exec")))
+
+// thread is what the checker knows of a thread.
+static AT_ONCE struct softhca_thread {
+	int in_checker; // not 0: the checker itself allocates memory
+	bool has_goes;  // it has found a request whose memory may go
+} thread;
+
+// softhca_this_thread returns that of the calling thread.
+EXPORT struct softhca_thread *softhca_this_thread(void) { return &thread; }
 static void (*next_free)(void *);
 static void *(*next_realloc)(void *, size_t);
 static void *(*next_reallocarray)(void *, size_t, size_t);
@@ -53,7 +66,7 @@ static bool keep_early(void *p)
 // free memory before this one runs.
 __attribute__((constructor)) static void find(void)
 {
-	static _Thread_local volatile bool finds; // volatile: dlsym is declared as a function that does not call back
+	static AT_ONCE volatile bool finds; // volatile: dlsym is declared as a function that does not call back
 	if (finds || next_free != NULL)
 		return;
 	finds = true;
