@@ -19,7 +19,7 @@ struct change {
 	uint32_t qpn, index;
 };
 
-// notes are those that wait. If there are too many, the newest are left out: they mostly follow from the first.
+// notes has the notes that no thread of the program has taken yet. When it is full, new notes are dropped: they mostly follow from the first.
 struct notes {
 	int refusals, changes;
 	struct refusal refused[REFUSALS];

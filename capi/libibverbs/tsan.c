@@ -194,7 +194,7 @@ static void tell(const struct access *a)
 	after(a->done);
 }
 
-// token_of returns the token of a request. It is unique among those that are outstanding, except in
+// token_of returns the token of a request. No other outstanding request has it, except in
 // a shared receive queue; requests with the same token only make TSan find less.
 static const char *token_of(const struct requests *rs, const struct request *r) { return (const char *)at(rs, r->turn); }
 

@@ -24,7 +24,7 @@ struct cm_file {
 	ino_t ino;
 	struct device *device; // through which the engine is called
 	handle_t handle;
-	const struct stack *made; // of the checker: who opened it
+	const struct stack *made; // where the program opened the file; only if it is checked
 	pthread_t _Atomic taker; // the thread that took the last event and does not wait for the next yet; 0: none
 };
 

@@ -174,7 +174,7 @@ func TestD2_CMCallsIPv6(t *testing.T) {
 	newCM(t).all(t, true, func() string { return "10.7.0.1,fd00::1" })
 }
 
-// TestK1_UnreadEvents runs a program that ends before it has read an event of rdma_cm, and one that reads it.
+// TestK1_UnreadEvents runs a program that ends while an event of rdma_cm waits, and a program that reads the event first.
 func TestK1_UnreadEvents(t *testing.T) {
 	const name = "cm-events-never-read"
 	p := newCM(t)

@@ -190,7 +190,7 @@ func (s *stand) addresses(n int) string {
 	pid := os.Getpid()
 	var all []string
 	for range n {
-		run := int(s.runs.Add(1)-1) % 500 // of so many runs before, all have ended
+		run := int(s.runs.Add(1)-1) % 500 // the runs that had these addresses before have ended
 		all = append(all, fmt.Sprintf("127.%d.%d.%d", 2+pid>>8&0x7f+126*(run/250), pid&0xff, 1+run%250))
 	}
 	return strings.Join(all, ",")

@@ -225,7 +225,7 @@ func copied(in io.Reader, name string) (f *os.File, done func(), err error) {
 	return f, done, nil
 }
 
-// explainFiles reads captures that may be compressed. The names are those that the user gave.
+// explainFiles reads captures that may be compressed. names has the file names as the user typed them.
 func explainFiles(names []string, files []*os.File, c explain.Config) (*explain.Report, error) {
 	if len(files) == 1 {
 		return explainStream(files[0], c)
