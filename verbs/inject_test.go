@@ -326,3 +326,98 @@ func TestInjectWithoutEffect(t *testing.T) {
 		t.Errorf("the trace says %q", causes)
 	}
 }
+
+// TestL2_RequestsFailOnDemand gives requests a status by rules: which one, counted among those that can have it, and
+// what becomes of the queue pair.
+func TestL2_RequestsFailOnDemand(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rule   string
+		typ    ib.QPType
+		fails  int // of the requests WRITE, SEND, empty WRITE, WRITE with immediate, READ; -1: none
+		status ib.WCStatus
+		state  ib.QPState
+		counts uint64 // matches of the rule
+	}{
+		{"wc LOC_QP_OP_ERR nth=2", ib.RC, 1, ib.WCLocQPOpErr, ib.ERR, 2},
+		{"wc status=RETRY_EXC_ERR op=RDMA_READ", ib.RC, 4, ib.WCRetryExcErr, ib.ERR, 1},
+		{"wc RNR_RETRY_EXC_ERR nth=2", ib.RC, 3, ib.WCRNRRetryExcErr, ib.ERR, 2},
+		{"wc REM_ACCESS_ERR nth=2", ib.RC, 3, ib.WCRemAccessErr, ib.ERR, 2}, // not the empty one
+		{"wc REM_ACCESS_ERR op=RDMA_READ,ATOMIC", ib.RC, 4, ib.WCRemAccessErr, ib.ERR, 1},
+		{"wc LOC_PROT_ERR op=RDMA_WRITE every=3", ib.UC, 3, ib.WCLocProtErr, ib.SQE, 3},
+		{"wc LOC_LEN_ERR op=SEND", ib.UD, 0, ib.WCLocLenErr, ib.SQE, 1},
+		{"wc RETRY_EXC_ERR", ib.UC, -1, ib.WCSuccess, ib.RTS, 0},
+		{"wc MW_BIND_ERR", ib.RC, -1, ib.WCSuccess, ib.RTS, 0},
+		{"wc LOC_QP_OP_ERR qpn=5", ib.RC, -1, ib.WCSuccess, ib.RTS, 0},
+	} {
+		n := NewNetwork()
+		a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: n, Faults: Faults{Rules: c.rule, Seed: 1}}, c.typ)
+		b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, c.typ)
+		connect(t, a, b, func(*QPAttr) {})
+		for i, wr := range a.kinds(t, b, c.typ) {
+			must.Do(t, b.qp.PostRecv(b.recv(9, 0, 256)))
+			must.Do(t, a.qp.PostSend(wr))
+			wc := a.take(t, 1)[0]
+			if i == c.fails && wc.Status != c.status || i != c.fails && wc.Status != ib.WCSuccess {
+				t.Errorf("%s: request %d completes with %v", c.rule, i, wc.Status)
+			}
+			if i == c.fails {
+				break
+			}
+		}
+		if a.qp.State() != c.state {
+			t.Errorf("%s: the queue pair is in %v, want %v", c.rule, a.qp.State(), c.state)
+		}
+		if s := a.ctx.FaultStats()[0]; s.Applied != uint64(min(c.fails+1, 1)) || s.Matched != c.counts {
+			t.Errorf("%s: %+v", c.rule, s)
+		}
+	}
+}
+
+// kinds returns requests of several kinds to the peer: of UD a SEND, otherwise a WRITE, a SEND, an empty WRITE, a WRITE
+// with immediate, and of RC a READ.
+func (e *endpoint) kinds(t *testing.T, peer *endpoint, typ ib.QPType) []SendWR {
+	if typ == ib.UD {
+		return []SendWR{e.datagram(1, e.ah(t, peer), peer)}
+	}
+	empty, imm, read := e.write(3, 0, peer), e.write(4, 64, peer), e.write(5, 64, peer)
+	imm.Opcode, read.Opcode = ib.WRRDMAWriteWithImm, ib.WRRDMARead
+	all := []SendWR{e.write(1, 64, peer), e.send(2, 64), empty, imm}
+	if typ == ib.RC {
+		all = append(all, read)
+	}
+	return all
+}
+
+// TestL2_ReliableDatagramsFailOnDemand makes a request of a reliable datagram queue pair fail, by itself and by the peer: the
+// queue pair goes to SQE or ERR, and another queue pair goes on over the channel.
+func TestL2_ReliableDatagramsFailOnDemand(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		status ib.WCStatus
+		stays  bool // the channel works on
+	}{
+		{"wc LOC_PROT_ERR op=RDMA_WRITE", ib.WCLocProtErr, true},
+		{"wc REM_ACCESS_ERR op=RDMA_WRITE", ib.WCRemAccessErr, true},
+		{"wc RETRY_EXC_ERR op=RDMA_WRITE", ib.WCRetryExcErr, false},
+	} {
+		n := NewNetwork()
+		a := newChannelEnd(t, Config{Addr: "10.0.0.1", Network: n, Faults: Faults{Rules: c.rule + " nth=2", Seed: 1}})
+		b := newChannelEnd(t, Config{Addr: "10.0.0.2", Network: n})
+		join(t, a, b, nil)
+		other := a.newQP(t)
+		must.Do(t, a.qp.PostSend(a.to(b.qp, a.write(1, 64, b.endpoint)), a.to(b.qp, a.write(2, 64, b.endpoint)), a.to(b.qp, a.write(3, 64, b.endpoint))))
+		for i, want := range []ib.WCStatus{ib.WCSuccess, c.status, ib.WCWRFlushErr} {
+			if wc := a.take(t, 1)[0]; wc.WRID != uint64(i+1) || wc.Status != want {
+				t.Errorf("%s: completion %d is %v of %d, want %v", c.rule, i, wc.Status, wc.WRID, want)
+			}
+		}
+		if st := a.qp.State(); st != ib.SQE && st != ib.ERR {
+			t.Errorf("%s: the queue pair is in %v", c.rule, st)
+		}
+		must.Do(t, other.PostSend(a.to(b.qp, a.write(4, 64, b.endpoint))))
+		if wc := a.take(t, 1)[0]; wc.WRID != 4 || (wc.Status == ib.WCSuccess) != c.stays {
+			t.Errorf("%s: a request of another queue pair completes with %v", c.rule, wc.Status)
+		}
+	}
+}

@@ -18,15 +18,15 @@ import (
 
 // injector holds the rules of an adapter. A nil one has none.
 type injector struct {
-	all     []*fault.Live
-	calls   map[string][]*fault.Live // rules that wait for a call, by its name
-	timed   []*fault.Live            // rules on verbs that wait for a time
-	answers []*fault.Live            // rules of the responder
-	local   []*fault.Live            // rules on local requests
-	seed    uint64
-	start   time.Time
-	trace   trace.Tracer
-	timers  []*time.Timer
+	all      []*fault.Live
+	calls    map[string][]*fault.Live // rules that wait for a call, by its name
+	timed    []*fault.Live            // rules on verbs that wait for a time
+	answers  []*fault.Live            // rules of the responder
+	requests []*fault.Live            // rules on work requests
+	seed     uint64
+	start    time.Time
+	trace    trace.Tracer
+	timers   []*time.Timer
 
 	mu lock.Mutex[lock.Faults] // guards matching calls
 }
@@ -53,8 +53,8 @@ func newInjector(cfg *Config) (*injector, error) {
 			}
 		case fault.Responder:
 			i.answers = append(i.answers, l)
-		case fault.Local:
-			i.local = append(i.local, l)
+		case fault.Requests:
+			i.requests = append(i.requests, l)
 		case fault.Packets:
 		}
 	}
@@ -64,18 +64,18 @@ func newInjector(cfg *Config) (*injector, error) {
 // now returns the time since the adapter was opened.
 func (i *injector) now() clock.Instant { return clock.Instant(time.Since(i.start)) }
 
-// attach installs the rules of the responder and those on local requests in an adapter that does
+// attach installs the rules of the responder and those on requests in an adapter that does
 // not run yet.
 func (i *injector) attach(h *hca.HCA) {
 	if i == nil {
 		return
 	}
 	var answer qp.Inject
-	var refuse qp.InjectLocal
+	var refuse qp.InjectRequest
 	if len(i.answers) > 0 {
 		answer = i.answer
 	}
-	if len(i.local) > 0 {
+	if len(i.requests) > 0 {
 		refuse = i.refuse
 	}
 	h.Inject(answer, refuse)
@@ -122,20 +122,20 @@ func (i *injector) answer(q *qp.QP, p *qp.Packet) roce.Syndrome {
 	return 0
 }
 
-// refuse is the qp.InjectLocal of the adapter.
-func (i *injector) refuse(q *qp.QP, op ib.WROpcode) bool {
+// refuse is the qp.InjectRequest of the adapter.
+func (i *injector) refuse(q *qp.QP, w qp.Request) ib.WCStatus {
 	now := i.now()
-	for _, l := range i.local {
-		if !l.Fires(now, &fault.Subject{QPN: q.Num(), Request: op}) {
+	for _, l := range i.requests {
+		if !w.CanFail(q.Type(), l.Status()) || !l.Fires(now, &fault.Subject{QPN: q.Num(), Request: w.Opcode}) {
 			continue
 		}
 		l.Applied()
 		if i.trace != nil {
 			i.trace(&trace.Record{At: now, Kind: trace.Fault, QPN: q.Num(), Cause: l.Text()})
 		}
-		return true
+		return l.Status()
 	}
-	return false
+	return ib.WCSuccess
 }
 
 // Watched reports whether rules apply to a verb.

@@ -122,6 +122,8 @@ func (c playConfig) play(t *testing.T) *play {
 	switch p.live.Action.Layer() {
 	case fault.Responder:
 		p.rig.Sides[c.side].HCA.Inject(p.inject, nil)
+	case fault.Requests:
+		p.rig.Sides[c.side].HCA.Inject(nil, p.fail)
 	case fault.Verbs:
 		p.timed = p.live.Timed()
 	case fault.Packets:
@@ -188,6 +190,15 @@ func (p *play) inject(q *qp.QP, in *qp.Packet) roce.Syndrome {
 	}
 	p.live.Applied()
 	return p.live.Syndrome()
+}
+
+// fail has the rule make requests fail.
+func (p *play) fail(q *qp.QP, w qp.Request) ib.WCStatus {
+	if !w.CanFail(q.Type(), p.live.Status()) || !p.live.Fires(p.rig.Now, &fault.Subject{QPN: q.Num(), Request: w.Opcode}) {
+		return ib.WCSuccess
+	}
+	p.live.Applied()
+	return p.live.Status()
 }
 
 // called tells a rule on verbs of a PostSend of the requester, and reports whether it

@@ -5,7 +5,7 @@ import "slices"
 // Action is what a rule does.
 type Action uint8
 
-// The actions: those on packets, those of the responder, those on local requests, those on verbs.
+// The actions: those on packets, those of the responder, those on requests, those on verbs.
 const (
 	Drop Action = iota
 	Dup
@@ -17,6 +17,7 @@ const (
 	Partition
 	RNR
 	NAK
+	WC
 	BindFail
 	Fail
 	QP
@@ -32,14 +33,14 @@ type Layer uint8
 const (
 	Packets   Layer = iota // a port, on passing packets
 	Responder              // a responder of a reliable service, on requests that it is about to execute
-	Local                  // a queue pair, on its BIND_MW and LOCAL_INV
+	Requests               // a queue pair, on work requests that it begins
 	Verbs                  // the calls of a program
 )
 
 // String returns the heading of the layer in the catalogue.
 func (l Layer) String() string { return layerNames[l] }
 
-var layerNames = [...]string{"Packets", "Responder", "Local requests", "Verbs"}
+var layerNames = [...]string{"Packets", "Responder", "Requests", "Verbs"}
 
 // actionInfo is one row of the catalogue.
 type actionInfo struct {
@@ -115,8 +116,16 @@ var actions = [NumActions]actionInfo{
 			"After INVALID_REQUEST, REMOTE_ACCESS or REMOTE_OPERATIONAL the requester fails with REM_INV_REQ_ERR, REM_ACCESS_ERR or REM_OP_ERR, " +
 			"and the responder's queue pair goes to ERR and reports QP_REQ_ERR, QP_ACCESS_ERR, or an error completion of its current receive. For RC, XRC and RD.",
 	},
+	WC: {
+		name: "wc", layer: Requests, example: "wc status=RETRY_EXC_ERR op=SEND nth=3",
+		args: []Param{Status}, bare: true, required: []Param{Status},
+		text: "Makes the work request complete with this status, once the earlier ones are complete. The queue pair goes to ERR (after a local error of UC or UD: SQE), and later requests are flushed. " +
+			"The request is not sent, so after RETRY_EXC_ERR or RNR_RETRY_EXC_ERR the peer does not know, as if all packets were lost. " +
+			"For REM_ACCESS_ERR it is sent with a wrong key, for REM_INV_REQ_ERR with an address that is not aligned: the peer refuses it, and fails too. " +
+			"The rule counts only requests that can have the status.",
+	},
 	BindFail: {
-		name: "bindfail", layer: Local, example: "bindfail op=BIND_MW nth=1",
+		name: "bindfail", layer: Requests, example: "bindfail op=BIND_MW nth=1",
 		text: "Makes a BIND_MW or LOCAL_INV fail with MW_BIND_ERR, and have no effect: the memory window keeps its key and its memory. " +
 			"The queue pair goes to ERR (UC: SQE), and later requests are flushed. No packet shows it.",
 	},
@@ -148,7 +157,7 @@ var actions = [NumActions]actionInfo{
 var selectors = [...][]Param{
 	Packets:   {Nth, Every, P, Count, After, For, Op, Dir, QPN, PSN, Src, Dst, Path},
 	Responder: {Nth, Every, P, Count, After, For, Op, QPN, PSN, Src, Dst},
-	Local:     {Nth, Every, P, Count, After, For, Request, QPN},
+	Requests:  {Nth, Every, P, Count, After, For, Request, QPN},
 	Verbs:     {Nth, Every, P, Count, After, For, Call, QPN},
 }
 

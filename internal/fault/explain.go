@@ -31,8 +31,8 @@ func (r *Rule) Explain() string {
 		s = "answers " + what + " with an RNR NAK"
 	case NAK:
 		s = "answers " + what + " with NAK " + r.values[Syndrome].text + " instead of executing it"
-	case BindFail:
-		s = "makes " + what + " fail with MW_BIND_ERR"
+	case WC, BindFail:
+		s = "makes " + what + " fail with " + r.Status().String()
 	case Fail:
 		s = "makes " + what + " fail with " + r.errnoName()
 	case QP:
@@ -152,11 +152,14 @@ func (r *Rule) noun() string {
 			return "request that needs a receive"
 		}
 		return "incoming request"
-	case Local:
-		if r.Has(Request) {
-			return r.values[Request].text
+	case Requests:
+		switch {
+		case r.Has(Request):
+			return strings.ReplaceAll(r.values[Request].text, ",", " or ")
+		case r.Action == BindFail:
+			return "BIND_MW or LOCAL_INV"
 		}
-		return "BIND_MW or LOCAL_INV"
+		return "work request that can fail so"
 	default:
 		if strings.HasPrefix(r.Call(), "Post") {
 			return "work request of " + r.Call()

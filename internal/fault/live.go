@@ -51,7 +51,7 @@ type Subject struct {
 	SrcPort  uint16
 	Way      Way
 	Call     string      // the name of the verb, for rules on verbs
-	Request  ib.WROpcode // the local request, for rules on these
+	Request  ib.WROpcode // the work request, for rules on these
 }
 
 // Active reports whether the rule can act at this time.
@@ -102,8 +102,8 @@ func (l *Live) matches(s *Subject) bool {
 	switch l.Action.Layer() {
 	case Verbs:
 		return s.Call == l.Call() && (!l.Has(QPN) || s.QPN == ib.QPN(l.values[QPN].num))
-	case Local:
-		return (!l.Has(Request) || s.Request == ib.WROpcode(l.values[Request].num)) && (!l.Has(QPN) || s.QPN == ib.QPN(l.values[QPN].num))
+	case Requests:
+		return (!l.Has(Request) || l.values[Request].num>>s.Request&1 != 0) && (!l.Has(QPN) || s.QPN == ib.QPN(l.values[QPN].num))
 	case Packets:
 		if s.Dir&l.Dir() == 0 {
 			return false

@@ -48,7 +48,7 @@ var layerTexts = [...]string{
 	Packets: "These faults act at the adapter's port on each packet, also with segmentation offload (GSO, GRO). " +
 		"A capture has the packets that the adapter sends and receives: it contains an outgoing packet that a rule loses, but not an incoming one.",
 	Responder: "These faults act on requests that a responder of RC, XRC or RD is about to execute: in sequence, and of an operation that the queue pair allows.",
-	Local:     "These faults act on the requests of a program that bind a memory window or invalidate its key. They send no packets.",
+	Requests:  "These faults act on work requests, when a queue pair begins them.",
 	Verbs:     "These faults act on calls of the program, before the call is carried out; with after= alone they act at that time, without a call.",
 }
 

@@ -196,6 +196,8 @@ func (p *parser) complete(r *Rule, begin, end int) error {
 		return p.errorAt(begin, fmt.Sprintf("%s needs a call that affects a %v; %s does not", info.name, r.Object(), r.Call()), "")
 	case r.Action.Layer() == Responder && r.values[Op].ops.messages != 0:
 		return p.errorAt(begin, "CM messages are datagrams, which an RC responder never gets", "use a fault on packets, such as drop")
+	case r.Has(Request) && r.values[Request].num&failing(r.Status()) == 0:
+		return p.errorAt(begin, fmt.Sprintf("no %s fails with %v", strings.ReplaceAll(r.values[Request].text, ",", " or "), r.Status()), "")
 	case r.Has(Xor) && r.Has(Bit):
 		return p.errorAt(begin, "use xor= with byte=, not with bit=", "")
 	case r.Action == Truncate && r.Has(Reseal) && r.num(Length, 0) < roce.MinSize:

@@ -42,6 +42,14 @@ func (r *Rule) Syndrome() roce.Syndrome {
 	return roce.Syndrome(r.num(Syndrome, int64(roce.RNRNAK(0))))
 }
 
+// Status returns the status with which a WC or BindFail rule makes a request fail.
+func (r *Rule) Status() ib.WCStatus {
+	if r.Action == BindFail {
+		return ib.WCMWBindErr
+	}
+	return ib.WCStatus(r.num(Status, 0))
+}
+
 // Event returns the event of an Event rule.
 func (r *Rule) Event() ib.EventType { return ib.EventType(r.num(Type, 0)) }
 

@@ -60,6 +60,8 @@ func parseValue(p Param, s string) (value, error) {
 		return parseSpeed(s)
 	case kindOps:
 		return parseOps(s)
+	case kindRequest:
+		return parseRequests(s)
 	case kindAddr:
 		return parseAddr(s)
 	default:
@@ -144,6 +146,21 @@ func parseOps(s string) (value, error) {
 	return v, nil
 }
 
+// parseRequests reads names of work requests with commas between them, into a set of opcodes.
+func parseRequests(s string) (value, error) {
+	v := value{text: s}
+	at := 0
+	for name := range strings.SplitSeq(s, ",") {
+		set := requestsNamed(name)
+		if set == 0 {
+			return v, &wordError{at, name, requestNames()}
+		}
+		v.num |= set
+		at += len(name) + 1
+	}
+	return v, nil
+}
+
 func parseAddr(s string) (value, error) {
 	a, err := netip.ParseAddr(s)
 	if err != nil {
@@ -178,14 +195,14 @@ func wordsOf(k kind) (ws []word) {
 		for i, name := range Calls() {
 			ws = append(ws, word{name, int64(i)})
 		}
-	case kindRequest:
-		return requests[:]
 	case kindDir:
 		return directions[:]
 	case kindPath:
 		return paths[:]
 	case kindSyndrome:
 		return syndromes[:]
+	case kindStatus:
+		return statuses[:]
 	case kindErrno:
 		return errnos[:]
 	case kindState:

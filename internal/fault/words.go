@@ -49,8 +49,63 @@ func callReaches(name string, o Object) bool {
 	return o == Device
 }
 
-// requests are the local requests to which rules can apply.
-var requests = [...]word{{ib.WRBindMW.String(), int64(ib.WRBindMW)}, {ib.WRLocalInv.String(), int64(ib.WRLocalInv)}}
+// requests are the work requests to which rules can apply.
+var requests = [...]ib.WROpcode{
+	ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead,
+	ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAdd, ib.WRAtomicWrite, ib.WRFlush, ib.WRBindMW, ib.WRLocalInv,
+}
+
+// requestsNamed returns the set of work requests with a name, or whose names begin with it: 1<<opcode for each.
+func requestsNamed(name string) (set int64) {
+	for _, o := range requests {
+		if covers(o.String(), name) {
+			set |= 1 << o
+		}
+	}
+	return set
+}
+
+// requestNames returns the names of the work requests.
+func requestNames() (names []string) {
+	for _, o := range requests {
+		names = append(names, o.String())
+	}
+	return names
+}
+
+// failing returns the set of work requests that can fail with a status of wc.
+func failing(s ib.WCStatus) int64 {
+	const (
+		local     = 1<<ib.WRBindMW | 1<<ib.WRLocalInv
+		sends     = 1<<ib.WRSend | 1<<ib.WRSendWithImm | 1<<ib.WRSendWithInv
+		unaligned = 1<<ib.WRAtomicCmpAndSwp | 1<<ib.WRAtomicFetchAdd | 1<<ib.WRAtomicWrite
+		keyed     = 1<<ib.WRRDMAWrite | 1<<ib.WRRDMAWriteWithImm | 1<<ib.WRRDMARead | unaligned | 1<<ib.WRFlush
+	)
+	switch s {
+	case ib.WCMWBindErr:
+		return local
+	case ib.WCLocLenErr, ib.WCLocProtErr:
+		return sends | keyed&^(1<<ib.WRFlush)
+	case ib.WCRetryExcErr:
+		return sends | keyed
+	case ib.WCRNRRetryExcErr:
+		return sends | 1<<ib.WRRDMAWriteWithImm
+	case ib.WCRemAccessErr:
+		return keyed
+	case ib.WCRemInvReqErr:
+		return unaligned
+	default:
+		return local | sends | keyed
+	}
+}
+
+// statuses are those that wc can give a request.
+var statuses = [...]word{
+	{ib.WCLocLenErr.String(), int64(ib.WCLocLenErr)}, {ib.WCLocQPOpErr.String(), int64(ib.WCLocQPOpErr)},
+	{ib.WCLocProtErr.String(), int64(ib.WCLocProtErr)}, {ib.WCMWBindErr.String(), int64(ib.WCMWBindErr)},
+	{ib.WCRemInvReqErr.String(), int64(ib.WCRemInvReqErr)}, {ib.WCRemAccessErr.String(), int64(ib.WCRemAccessErr)},
+	{ib.WCRetryExcErr.String(), int64(ib.WCRetryExcErr)}, {ib.WCRNRRetryExcErr.String(), int64(ib.WCRNRRetryExcErr)},
+}
 
 // errnos are the error numbers that a rule can give.
 var errnos = [...]word{

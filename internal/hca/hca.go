@@ -193,9 +193,11 @@ func (h *HCA) WrittenBack(now clock.Instant, w qp.WriteBack, ok bool) {
 }
 
 // Inject sets the function that responders call before they execute a
-// request, and the one that queue pairs call before they execute a BIND_MW or LOCAL_INV; nil, the
+// request, and the one that queue pairs call when they begin a work request; nil, the
 // default, for none. They must be set before the shard runs.
-func (h *HCA) Inject(f qp.Inject, local qp.InjectLocal) { h.env.Inject, h.env.InjectLocal = f, local }
+func (h *HCA) Inject(f qp.Inject, request qp.InjectRequest) {
+	h.env.Inject, h.env.InjectRequest = f, request
+}
 
 // Raise raises an asynchronous event without a cause in the engine.
 func (h *HCA) Raise(e qp.Event) { h.cfg.Raise(e) }

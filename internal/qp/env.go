@@ -80,8 +80,9 @@ type Env struct {
 	// Inject answers requests in place of the responders, if not nil. It is a
 	// function because the rules for faults are outside of the engine.
 	Inject Inject
-	// InjectLocal makes local work requests fail, if not nil. It is a fault on demand.
-	InjectLocal InjectLocal
+	// InjectRequest makes work requests fail, if not nil. It is a function because the rules for faults are outside
+	// of the engine.
+	InjectRequest InjectRequest
 	// WriteBack has memory written back to storage, for a FLUSH. It is a function because the
 	// engine does no I/O. It returns at once; End.WrittenBack reports the end, in a later call.
 	// Nil: no memory needs it.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -21,10 +22,18 @@ import (
 // Inject returns.
 type Inject func(q *QP, p *Packet) roce.Syndrome
 
-// InjectLocal is called for every BIND_MW and LOCAL_INV that a queue pair is about to execute, on
-// the thread that holds the shard. If it returns true, the request fails with MW_BIND_ERR and has
-// no effect.
-type InjectLocal func(q *QP, op ib.WROpcode) bool
+// InjectRequest is called for every work request that a queue pair begins, on the thread that holds the shard.
+// It returns the status with which the request is to fail, or SUCCESS; Request.CanFail says which are possible. The
+// request completes in its turn, and its queue pair moves as after any error of this kind. No packet of it is sent,
+// except for REM_ACCESS_ERR and REM_INV_REQ_ERR: these requests are sent with a wrong key or address, so that the
+// peer refuses them, and knows.
+type InjectRequest func(q *QP, w Request) ib.WCStatus
+
+// Request is a work request that a queue pair begins.
+type Request struct {
+	Opcode ib.WROpcode
+	Length uint32 // bytes of payload; of a READ, bytes asked for
+}
 
 // causeInjected is the cause that traces show for an injected fault.
 const causeInjected = "fault on demand"
@@ -51,6 +60,56 @@ func (r *responder) injected(p *Packet) bool {
 		panic(fmt.Sprintf("qp: a request is to be answered with %v, which refuses nothing", s))
 	}
 	return true
+}
+
+// CanFail reports whether the work request can be made to fail with a status, on queue pairs of a type.
+func (w Request) CanFail(on ib.QPType, s ib.WCStatus) bool {
+	reliable := onReliable.has(on)
+	req := requestOf(w.Opcode)
+	if req == nil {
+		return false
+	}
+	op := req.operation()
+	switch s {
+	case ib.WCLocQPOpErr:
+		return true
+	case ib.WCMWBindErr:
+		return op.local != nil
+	case ib.WCLocLenErr, ib.WCLocProtErr:
+		return op.carries || op.answer.returns != returnsNothing
+	case ib.WCRetryExcErr:
+		return op.local == nil && reliable
+	case ib.WCRNRRetryExcErr:
+		return req.takesReceive() && reliable
+	case ib.WCRemAccessErr:
+		return reliable && (op.right != 0 && w.Length > 0 || w.Opcode == ib.WRFlush) // the key of an empty request is not looked at
+	case ib.WCRemInvReqErr:
+		return op.demand.align > 1 && reliable
+	}
+	return false
+}
+
+// The changes that make a peer refuse a request.
+const (
+	wrongKey    = 0xffffff00 // toggles the index of the key
+	unalignment = 1
+)
+
+// inject lets a work request that begins fail on demand.
+func (w *begunWR) inject(r *requester) {
+	if w.status != ib.WCSuccess || w.opcode == wrResync {
+		return
+	}
+	e := r.queue.At(r.next)
+	switch s := r.ep.env.InjectRequest(r.qp, Request{w.opcode, w.length}); s {
+	case ib.WCRemAccessErr:
+		e.RKey ^= wrongKey
+	case ib.WCRemInvReqErr:
+		e.RemoteAddr |= unalignment
+	case ib.WCSuccess:
+	default:
+		w.status, w.fault = s, memory.FaultInjected
+	}
 }
 
 // Force moves the QP as it moves by itself: to ERR with QP_FATAL and both

@@ -94,6 +94,129 @@ func TestInject(t *testing.T) {
 	}
 }
 
+// failure is a work request that is made to fail.
+type failure struct {
+	typ    ib.QPType
+	op     ib.WROpcode
+	status ib.WCStatus
+	peer   ib.EventType // of the peer, if it is to know
+}
+
+// failures returns the failures of requests that are not local.
+func failures() (all []failure) {
+	carrying := []ib.WROpcode{ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm}
+	returning := []ib.WROpcode{ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAdd}
+	add := func(typ ib.QPType, s ib.WCStatus, peer ib.EventType, ops ...ib.WROpcode) {
+		for _, o := range ops {
+			all = append(all, failure{typ, o, s, peer})
+		}
+	}
+	for _, s := range []ib.WCStatus{ib.WCLocLenErr, ib.WCLocProtErr, ib.WCLocQPOpErr} {
+		add(ib.UC, s, 0, ib.WRSend, ib.WRSendWithImm, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm)
+		add(ib.RC, s, 0, append(append(carrying, returning...), ib.WRAtomicWrite)...)
+	}
+	add(ib.RC, ib.WCLocQPOpErr, 0, ib.WRFlush)
+	add(ib.RC, ib.WCRetryExcErr, 0, append(append(carrying, returning...), ib.WRAtomicWrite, ib.WRFlush)...)
+	add(ib.RC, ib.WCRNRRetryExcErr, 0, ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv, ib.WRRDMAWriteWithImm)
+	add(ib.RC, ib.WCRemAccessErr, ib.EventQPAccessErr, append(returning, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRAtomicWrite, ib.WRFlush)...)
+	add(ib.RC, ib.WCRemInvReqErr, ib.EventQPReqErr, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAdd, ib.WRAtomicWrite)
+	return all
+}
+
+// request returns a work request of side 0 for the failure.
+func (f *failure) request(r *rig.Rig) ib.SendWR {
+	wr := ib.SendWR{WRID: 2, Opcode: f.op, RemoteAddr: r.Sides[1].MR.Addr(), RKey: r.Sides[1].MR.RKey()}
+	if f.op == ib.WRFlush {
+		wr.Flush = ib.Flush{Type: ib.FlushGlobal, Length: 8}
+	} else {
+		wr.SGList = []ib.SGE{r.Sides[0].SGE(0, 8)}
+	}
+	return wr
+}
+
+// TestRequestsFailOnDemand makes the second of three requests fail, for each kind of request and status: it completes
+// after the first one, the third is flushed, and only the peer that is to know of it does.
+func TestRequestsFailOnDemand(t *testing.T) {
+	possible := make(map[failure]bool)
+	for _, f := range failures() {
+		possible[failure{typ: f.typ, op: f.op, status: f.status}] = true
+		t.Run(f.typ.String()+"/"+f.op.String()+"/"+f.status.String(), func(t *testing.T) { f.test(t) })
+	}
+	for _, typ := range []ib.QPType{ib.RC, ib.UC} {
+		for op := range ib.WROpcode(64) {
+			for s := range ib.WCTMRndvIncomplete + 1 {
+				want := possible[failure{typ: typ, op: op, status: s}]
+				switch {
+				case op == ib.WRBindMW, op == ib.WRLocalInv:
+					want = s == ib.WCMWBindErr || s == ib.WCLocQPOpErr
+				case typ == ib.UC && s < ib.WCWRFlushErr:
+					continue // requests that UC does not take
+				}
+				if got := (qp.Request{Opcode: op, Length: 8}).CanFail(typ, s); got != want {
+					t.Errorf("%v of %v can fail with %v: %v", op, typ, s, got)
+				}
+			}
+		}
+		if (qp.Request{Opcode: ib.WRRDMAWrite}).CanFail(typ, ib.WCRemAccessErr) {
+			t.Error("an empty WRITE can fail with REM_ACCESS_ERR")
+		}
+	}
+}
+
+func (f *failure) test(t *testing.T) {
+	r := rig.New(t, f.typ, injectCap).Connect(ib.MTU1024)
+	for range 3 {
+		r.Recv(1, ib.RecvWR{SGList: []ib.SGE{r.Sides[1].SGE(64, 64)}})
+	}
+	asked := 0
+	r.Sides[0].HCA.Inject(nil, func(q *qp.QP, w qp.Request) ib.WCStatus {
+		asked++
+		if asked != 2 {
+			return ib.WCSuccess
+		}
+		if q != r.Sides[0].QP || w.Opcode != f.op || !w.CanFail(f.typ, f.status) {
+			t.Errorf("asked about %+v of QP %v", w, q.Num())
+		}
+		return f.status
+	})
+	r.Sides[0].Buf[0] = 1
+	before, after := ib.SendWR{WRID: 1, Opcode: ib.WRSend}, ib.SendWR{WRID: 3, Opcode: ib.WRSend}
+	r.Post(0, before, f.request(r), after)
+	r.Run(time.Minute, func() bool { return r.Sides[0].CQ.Pending() == 3 })
+	state := ib.ERR
+	if f.typ == ib.UC {
+		state = ib.SQE
+	}
+	wcs := r.Poll(0)
+	for i, want := range []ib.WCStatus{ib.WCSuccess, f.status, ib.WCWRFlushErr} {
+		if wc := wcs[i]; wc.Status != want || wc.WRID != uint64(i+1) {
+			t.Errorf("completion %d is %v of %d, want %v", i, wc.Status, wc.WRID, want)
+		}
+	}
+	if got := r.Sides[0].QP.State(); got != state {
+		t.Errorf("the queue pair is in %v, want %v", got, state)
+	}
+	f.seen(t, r.Sides[1], r.Poll(1))
+}
+
+// seen checks what the peer has seen of the failure. received are its completions, of which the first one is right.
+func (f *failure) seen(t *testing.T, peer *rig.Side, received []ib.WC) {
+	if f.peer == 0 {
+		if peer.QP.State() != ib.RTS || len(peer.Events) > 0 || len(received) != 1 || peer.Buf[0] != 0 || peer.Buf[64] != 0 {
+			t.Errorf("the peer is in %v, with the events %v and completions %v", peer.QP.State(), peer.Events, received)
+		}
+		return
+	}
+	// A request that takes a receive fails that, without an event.
+	reported := len(peer.Events) == 1 && peer.Events[0].Type == f.peer
+	if f.op == ib.WRRDMAWriteWithImm {
+		reported = len(received) == 3 && received[1].Status != ib.WCSuccess && received[1].Status != ib.WCWRFlushErr
+	}
+	if peer.QP.State() != ib.ERR || !reported {
+		t.Errorf("the peer is in %v, with the events %v and completions %v; want %v", peer.QP.State(), peer.Events, received, f.peer)
+	}
+}
+
 // TestForce forces the moves that a device makes by itself; all others are
 // refused.
 func TestForce(t *testing.T) {

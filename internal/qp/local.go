@@ -45,12 +45,14 @@ func bindOf(e *ring.SendWQE) ib.MWBind {
 	}
 }
 
-// executeLocal executes the local work request w, whose queue entry is e.
-func executeLocal(q *QP, w *begunWR, e *ring.SendWQE) memory.Fault {
-	if inject := q.ep.env.InjectLocal; inject != nil && inject(q, w.opcode) {
-		return memory.FaultInjected
+// executeLocal executes the local work request w, whose queue entry is e, unless it is to fail on demand.
+func executeLocal(q *QP, w *begunWR, e *ring.SendWQE) {
+	if w.status != ib.WCSuccess {
+		return
 	}
-	return w.request().operation().local(q, e)
+	if w.fault = w.request().operation().local(q, e); w.fault != memory.FaultNone {
+		w.status = ib.WCMWBindErr
+	}
 }
 
 // executeBindMW executes a BIND_MW.
@@ -83,7 +85,7 @@ func (c *completer) reapLocal(now clock.Instant) {
 }
 
 // executed reports whether w, which has begun, is local and was executed.
-func (w *begunWR) executed() bool { return w.kind == begunLocal && w.fault == memory.FaultNone }
+func (w *begunWR) executed() bool { return w.kind == begunLocal && w.status == ib.WCSuccess }
 
 // follows reports whether an acknowledgement of psn completes the local work request w, which
 // then directly follows the acknowledged one.

@@ -236,17 +236,17 @@ type begunWR struct {
 	flags       ib.SendFlags
 	numSGE      uint8
 	kind        begunKind
-	fault       memory.Fault // of a local one: why it failed
+	fault       memory.Fault // why it failed, if that was the memory, or a fault on demand
+	status      ib.WCStatus  // with which it fails once all earlier ones are complete, and is not sent; SUCCESS: none
 }
 
 // begunKind is the kind of answer that completes a work request.
 type begunKind uint8
 
 const (
-	begunAcked     begunKind = iota // an acknowledgement, of others too; for UC and UD, that it is sent
-	begunAnswered                   // responses of its own: a READ or an atomic
-	begunLocal                      // nothing: it was executed here, and waits for those before it
-	begunMalformed                  // an error: the entry makes no sense, and is not sent
+	begunAcked    begunKind = iota // an acknowledgement, of others too; for UC and UD, that it is sent
+	begunAnswered                  // responses of its own: a READ or an atomic
+	begunLocal                     // nothing: it was executed here, and waits for those before it
 )
 
 // request returns the row of the work request's opcode.
@@ -312,7 +312,7 @@ func (s *sendQueue) note(i uint32) *begunWR {
 	e, w := s.At(i), s.at(i)
 	*w = begunWR{length: e.Length, opcode: e.Opcode, flags: e.Flags, numSGE: e.NumSGE}
 	if s.foreign && !s.sane(w, i) {
-		*w = begunWR{opcode: ib.WRSend, kind: begunMalformed}
+		*w = begunWR{opcode: ib.WRSend, status: ib.WCLocQPOpErr}
 	} else {
 		op := w.request().operation()
 		if w.kind = op.begun(); op.answer.returns == returnsValue {

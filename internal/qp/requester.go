@@ -223,6 +223,9 @@ func (r *requester) begin(w *begunWR) {
 	r.began++
 	r.delay.decided = false
 	w.at = r.ep.env.now
+	if r.ep.env.InjectRequest != nil {
+		w.inject(r)
+	}
 	n := uint32(1)
 	switch w.kind {
 	case begunAnswered:
@@ -230,8 +233,8 @@ func (r *requester) begin(w *begunWR) {
 		n = r.chunk.requests(w)
 	case begunLocal:
 		n = 0
-		w.fault = executeLocal(r.qp, w, r.queue.At(r.next))
-	case begunAcked, begunMalformed:
+		executeLocal(r.qp, w, r.queue.At(r.next))
+	case begunAcked:
 	}
 	r.ep.counts().SentMessages += uint64(min(n, 1))
 	r.ssn += n
@@ -248,15 +251,12 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 		r.ep.dest.xrc.SRQN = uint32(r.queue.To(r.next).AH)
 	}
 	switch answered := w.kind == begunAnswered; {
-	case w.kind == begunMalformed:
-		status = ib.WCLocQPOpErr
+	case w.status != ib.WCSuccess:
+		status = w.status
 	case w.kind == begunLocal:
-		if w.fault == memory.FaultNone {
-			r.next++
-			r.comp.reapLocal(now)
-			return true
-		}
-		status = ib.WCMWBindErr
+		r.next++
+		r.comp.reapLocal(now)
+		return true
 	case answered && r.ep.attr.MaxRDAtomic == 0: // changed after the post, or never set on an EE context
 		status = r.ep.opError
 	case !w.request().operation().carries:
