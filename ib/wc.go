@@ -80,6 +80,9 @@ const (
 	SLIPv4 uint8 = 1<<3 | 2
 )
 
+// VendorErrFault is the VendorErr of a request that a fault on demand has made fail.
+const VendorErrFault = 0xfa17
+
 // WC is a work completion. With a status other than SUCCESS only WRID,
 // Status, QPN and VendorErr are valid. It holds no pointer.
 type WC struct {

@@ -30,6 +30,9 @@ type WCError struct {
 // means, and what to look at.
 func (e WCError) Error() string {
 	text := fmt.Sprintf("work request %d of QP %v: %v", e.WRID, e.QPN, e.Status)
+	if e.VendorErr == VendorErrFault {
+		return text + ": a fault on demand made it fail"
+	}
 	if e.VendorErr != 0 {
 		text += fmt.Sprintf(" (vendor error %#x)", e.VendorErr)
 	}

@@ -114,7 +114,7 @@ func (a *adapter) open(c *C.struct_softhca_config) error {
 		Env: device.Environment{
 			ConfigDir: C.GoString(c.config_dir), GUID: C.GoString(c.guid),
 			Faults: C.GoString(c.faults), FaultsSeed: C.GoString(c.faults_seed), Wire: C.GoString(c.wire),
-			Nasty: C.GoString(c.nasty),
+			Nasty: C.GoString(c.nasty), Sites: C.GoString(c.sites),
 		},
 	}
 	if c.refused != nil {

@@ -11,7 +11,10 @@
 
 // SOFTHCA_ENGINE_ABI changes whenever this file does: the library rejects an engine of another
 // build.
-#define SOFTHCA_ENGINE_ABI 16
+#define SOFTHCA_ENGINE_ABI 17
+
+// SOFTHCA_VENDOR_ERR_FAULT is the vendor_err of a completion that a fault on demand has made fail.
+#define SOFTHCA_VENDOR_ERR_FAULT 0xfa17
 
 // SOFTHCA_MARK is the signal (F_SETSIG) that marks the descriptors of the adapter: the highest
 // signal number. The engine marks its own descriptors with package fdmark.
@@ -40,7 +43,7 @@ struct softhca_config {
 	// Go programs read these from their environment. Here the library reads them, because the
 	// engine's runtime would read the memory that the kernel filled when the program started.
 	char *config_dir; // of the user: $XDG_CONFIG_HOME or $HOME/.config
-	char *guid, *faults, *faults_seed, *wire, *nasty;
+	char *guid, *faults, *faults_seed, *wire, *nasty, *sites;
 	char *sysfs; // root of the adapter's sysfs image, whose counters the engine updates
 	int adapter; // its number there, from 0
 	char *name;  // of the adapter

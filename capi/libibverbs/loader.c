@@ -167,9 +167,7 @@ static void init(void)
 
 const sigset_t *engine_mask(void) { return &mask; }
 
-// setting returns the value of a variable, "" if there is none or if the program has more rights
-// than the user who set it.
-static const char *setting(const char *name)
+const char *setting(const char *name)
 {
 	const char *s = secure_getenv(name);
 	return s != NULL ? s : "";
@@ -382,6 +380,7 @@ static struct device *open_new(struct node *n)
 		.config_dir = dir, .guid = (char *)setting("SOFTHCA_GUID"),
 		.faults = (char *)setting("SOFTHCA_FAULTS"), .faults_seed = (char *)setting("SOFTHCA_FAULTS_SEED"),
 		.wire = (char *)setting("SOFTHCA_WIRE"), .nasty = (char *)setting("SOFTHCA_NASTY"),
+		.sites = (char *)setting("SOFTHCA_SITES"),
 		.completed = completed, .event = event, .device = d,
 		.refused = checking ? check_refusal : NULL, .changed = checking ? check_change : NULL, .writes = checking ? &adapter_writes : NULL,
 	};

@@ -532,7 +532,7 @@ static void check_memory(const struct device *d, const struct request *r, bool s
 // check_status records errors that the program's own requests have caused.
 static void check_status(const struct request *r, const struct ring_cqe *e)
 {
-	if (e->status == IBV_WC_SUCCESS || r->told)
+	if (e->status == IBV_WC_SUCCESS || e->vendor_err == SOFTHCA_VENDOR_ERR_FAULT || r->told)
 		return;
 	const struct call calls[CALLS] = {{"posted here", r->posted}, {"polled here", stack_here()}};
 	const char *op = an_operation(r), *status = ibv_wc_status_str((enum ibv_wc_status)e->status);

@@ -401,6 +401,9 @@ static inline struct softhca_av av_of(const struct ibv_ah_attr *a)
 // loader.c
 struct node **nodes(int *count);
 struct device *open_device(struct node *n);
+// setting returns the value of a variable, "" if there is none or if the program has more rights
+// than the user who set it.
+const char *setting(const char *name);
 int close_device(struct device *d);
 struct node *node_where(bool (*is)(struct device *, const void *), const void *arg);
 uint64_t now_ns(void);

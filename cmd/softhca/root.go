@@ -88,7 +88,7 @@ no RDMA hardware.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		newDemoCommand(g), newDevicesCommand(g), newStatesCommand(), newCMStatesCommand(), newPerfCommand(g),
-		newDecodeCommand(), newExplainCommand(), newSimCommand(), newFaultsCommand(g), newJudgeCommand(g), newRunCommand(g),
+		newDecodeCommand(), newExplainCommand(), newSimCommand(), newFaultsCommand(g), newJudgeCommand(g), newRunCommand(g), newExploreCommand(),
 		newBrokerCommand(g), newPlayCommand(), newTopCommand(), newMetricsCommand(), newManCommand(), newVersionCommand(),
 	)
 	root.SetHelpCommand(newHelpCommand())

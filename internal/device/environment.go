@@ -17,6 +17,7 @@ type Environment struct {
 	Check      string // value of SOFTHCA_CHECK; only for programs in Go: the C library checks the others
 	CheckDir   string // value of SOFTHCA_CHECK_DIR
 	Nasty      string // value of SOFTHCA_NASTY
+	Sites      string // value of SOFTHCA_SITES: the directory in which softhca explore counts what can fail
 }
 
 // Secret returns the secret of the user, nil if it is not stored, so that no other process
@@ -39,6 +40,7 @@ const (
 	checkEnv      = "SOFTHCA_CHECK"
 	checkDirEnv   = "SOFTHCA_CHECK_DIR"
 	nastyEnv      = "SOFTHCA_NASTY"
+	sitesEnv      = "SOFTHCA_SITES"
 )
 
 // ProcessEnvironment returns the environment of a program in Go. It is empty in a
@@ -48,5 +50,6 @@ func ProcessEnvironment() Environment {
 		ConfigDir: environ.ConfigDir(), GUID: environ.Getenv(guidEnv),
 		Faults: environ.Getenv(faultsEnv), FaultsSeed: environ.Getenv(faultsSeedEnv), Wire: environ.Getenv(wireEnv),
 		Check: environ.Getenv(checkEnv), CheckDir: environ.Getenv(checkDirEnv), Nasty: environ.Getenv(nastyEnv),
+		Sites: environ.Getenv(sitesEnv),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fault"
+	"github.com/softhca/softhca/internal/fault/sites"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/qp"
@@ -16,8 +17,9 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// injector holds the rules of an adapter. A nil one has none.
+// injector holds the rules of an adapter, and counts what could fail. A nil one does neither.
 type injector struct {
+	sites    *sites.Log // nil: nobody asks
 	all      []*fault.Live
 	calls    map[string][]*fault.Live // rules that wait for a call, by its name
 	timed    []*fault.Live            // rules on verbs that wait for a time
@@ -34,14 +36,24 @@ type injector struct {
 // newInjector returns the rules of a configuration, nil if there are none.
 func newInjector(cfg *Config) (*injector, error) {
 	rules, err := cfg.rules()
-	if err != nil || len(rules) == 0 {
+	if err != nil || len(rules) == 0 && cfg.Env.Sites == "" {
 		return nil, err
 	}
 	i := &injector{start: time.Now(), trace: cfg.Trace, calls: make(map[string][]*fault.Live)}
+	if cfg.Env.Sites != "" {
+		if i.sites, err = sites.Open(cfg.Env.Sites); err != nil {
+			return nil, fmt.Errorf("%s: %w", sitesEnv, err)
+		}
+	}
 	if i.seed, err = cfg.seed(); err != nil {
 		return nil, err
 	}
 	for n, r := range rules {
+		if p := r.Process(); p != "" && i.sites == nil {
+			return nil, fmt.Errorf("faults: process=%s: only softhca explore gives processes names: %w", p, ib.EINVAL)
+		} else if p != "" && p != i.sites.Name() {
+			continue
+		}
 		l := fault.NewLive(r, i.seed, n)
 		i.all = append(i.all, l)
 		switch l.Action.Layer() {
@@ -75,7 +87,7 @@ func (i *injector) attach(h *hca.HCA) {
 	if len(i.answers) > 0 {
 		answer = i.answer
 	}
-	if len(i.requests) > 0 {
+	if len(i.requests) > 0 || i.sites != nil {
 		refuse = i.refuse
 	}
 	h.Inject(answer, refuse)
@@ -111,7 +123,7 @@ func (i *injector) answer(q *qp.QP, p *qp.Packet) roce.Syndrome {
 		if l.Action == fault.RNR && !p.TakesReceive() || !l.Fires(now, &s) {
 			continue
 		}
-		l.Applied()
+		i.acted(l)
 		if i.trace != nil {
 			r := trace.Record{At: now, Kind: trace.Fault, QPN: q.Num(), PSN: s.PSN, Len: p.Size, Cause: l.Text()}
 			p.PutHeaders(r.Header[:])
@@ -124,12 +136,13 @@ func (i *injector) answer(q *qp.QP, p *qp.Packet) roce.Syndrome {
 
 // refuse is the qp.InjectRequest of the adapter.
 func (i *injector) refuse(q *qp.QP, w qp.Request) ib.WCStatus {
+	i.sites.Request(w.Opcode)
 	now := i.now()
 	for _, l := range i.requests {
 		if !w.CanFail(q.Type(), l.Status()) || !l.Fires(now, &fault.Subject{QPN: q.Num(), Request: w.Opcode}) {
 			continue
 		}
-		l.Applied()
+		i.acted(l)
 		if i.trace != nil {
 			i.trace(&trace.Record{At: now, Kind: trace.Fault, QPN: q.Num(), Cause: l.Text()})
 		}
@@ -138,9 +151,15 @@ func (i *injector) refuse(q *qp.QP, w qp.Request) ib.WCStatus {
 	return ib.WCSuccess
 }
 
-// Watched reports whether rules apply to a verb.
+// acted counts an action of a rule.
+func (i *injector) acted(l *fault.Live) {
+	l.Applied()
+	i.sites.Acted()
+}
+
+// Watched reports whether calls of a verb are to be passed to Called.
 func (d *Device) Watched(verb string) bool {
-	return d.faults != nil && len(d.faults.calls[verb]) > 0
+	return d.faults != nil && (len(d.faults.calls[verb]) > 0 || d.faults.sites != nil)
 }
 
 // Called applies the rules to a call of a verb. It returns the error of Alive, or
@@ -153,6 +172,7 @@ func (d *Device) Called(verb string, o *Object) error {
 		o = &Object{}
 	}
 	i := d.faults
+	i.sites.Call(verb)
 	var due []*fault.Live
 	var failed error
 	i.mu.Lock()
@@ -162,7 +182,7 @@ func (d *Device) Called(verb string, o *Object) error {
 			continue
 		}
 		if l.Action == fault.Fail {
-			l.Applied()
+			i.acted(l)
 			failed = fmt.Errorf("fault on demand (%s): %w", l.Text(), l.Errno())
 			break
 		}
@@ -202,7 +222,7 @@ func (d *Device) inject(l *fault.Live, o *Object) {
 				err = d.injectAll(now, l)
 			}
 			if err == nil {
-				l.Applied()
+				d.faults.acted(l)
 			}
 			return err
 		})

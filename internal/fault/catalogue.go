@@ -155,10 +155,10 @@ var actions = [NumActions]actionInfo{
 
 // selectors are the selectors of each layer, in the order of the catalogue.
 var selectors = [...][]Param{
-	Packets:   {Nth, Every, P, Count, After, For, Op, Dir, QPN, PSN, Src, Dst, Path},
-	Responder: {Nth, Every, P, Count, After, For, Op, QPN, PSN, Src, Dst},
-	Requests:  {Nth, Every, P, Count, After, For, Request, QPN},
-	Verbs:     {Nth, Every, P, Count, After, For, Call, QPN},
+	Packets:   {Nth, Every, P, Count, After, For, Op, Dir, QPN, PSN, Src, Dst, Path, Process},
+	Responder: {Nth, Every, P, Count, After, For, Op, QPN, PSN, Src, Dst, Process},
+	Requests:  {Nth, Every, P, Count, After, For, Request, QPN, Process},
+	Verbs:     {Nth, Every, P, Count, After, For, Call, QPN, Process},
 }
 
 // String returns the name of the action in a rule.

@@ -34,7 +34,7 @@ func (r *Rule) Explain() string {
 	case WC, BindFail:
 		s = "makes " + what + " fail with " + r.Status().String()
 	case Fail:
-		s = "makes " + what + " fail with " + r.errnoName()
+		s = "makes " + what + " fail with " + r.ErrnoName()
 	case QP:
 		s = "moves " + r.target("every queue pair", "the queue pair of "+what) + " to " + r.State().String()
 	case FillCQ:
@@ -74,7 +74,8 @@ func (r *Rule) sealing(otherwise string) string {
 	return " (" + otherwise + ")"
 }
 
-func (r *Rule) errnoName() string {
+// ErrnoName returns the name of the error of a Fail rule.
+func (r *Rule) ErrnoName() string {
 	for _, e := range errnos {
 		if ib.Errno(e.num) == r.Errno() {
 			return e.name
@@ -123,6 +124,9 @@ func (r *Rule) subject() string {
 	}
 	if r.Has(Path) {
 		s += " over the " + r.values[Path].text + " path"
+	}
+	if r.Has(Process) {
+		s += " in process " + r.values[Process].text
 	}
 	return s
 }

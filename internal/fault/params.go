@@ -36,6 +36,7 @@ const (
 	Src
 	Dst
 	Path
+	Process
 	NumParams
 )
 
@@ -58,6 +59,7 @@ const (
 	kindCall
 	kindDir
 	kindPath
+	kindName
 	kindNumber // 24 bits
 	kindAddr
 	kindSyndrome
@@ -108,6 +110,7 @@ var params = [NumParams]paramInfo{
 	Dst:  {"dst", kindAddr, "The destination IP address of the packet."},
 	Path: {"path", kindPath, "primary: packets from and to the adapter's first address; alternate: packets from and to its other addresses, " +
 		"at which alternate paths begin."},
+	Process: {"process", kindName, "Only in this process of softhca explore: the name of the program, a dot and a number, such as client.2."},
 }
 
 // String returns the name of the parameter in a rule.

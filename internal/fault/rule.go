@@ -59,6 +59,9 @@ func (r *Rule) State() ib.QPState { return ib.QPState(r.num(To, int64(ib.ERR))) 
 // QPN returns the queue pair that a rule names.
 func (r *Rule) QPN() (ib.QPN, bool) { return ib.QPN(r.num(QPN, 0)), r.Has(QPN) }
 
+// Process returns the process to which the rule is limited; "" for all.
+func (r *Rule) Process() string { return r.values[Process].text }
+
 // Call returns the name of the call of a rule on verbs.
 func (r *Rule) Call() string {
 	if r.Has(Call) {

@@ -64,6 +64,8 @@ func parseValue(p Param, s string) (value, error) {
 		return parseRequests(s)
 	case kindAddr:
 		return parseAddr(s)
+	case kindName:
+		return parseName(s)
 	default:
 		return parseWord(params[p].kind, s)
 	}
@@ -169,6 +171,20 @@ func parseAddr(s string) (value, error) {
 	a = a.Unmap().WithZone("")
 	return value{addr: a, text: a.String()}, nil
 }
+
+// maxName bounds the name of a process.
+const maxName = 80
+
+// parseName reads the name of a process: letters, digits, and some signs.
+func parseName(s string) (value, error) {
+	if s == "" || len(s) > maxName || strings.Trim(s, NameLetters) != "" {
+		return value{}, fmt.Errorf("want the name of a process, such as client.2, of at most %d letters, digits, dots, hyphens and underscores", maxName)
+	}
+	return value{text: s}, nil
+}
+
+// NameLetters are the characters of the names of processes.
+const NameLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 // parseWord reads a word of a table.
 func parseWord(k kind, s string) (value, error) {

@@ -73,6 +73,19 @@ func requestNames() (names []string) {
 	return names
 }
 
+// FailingStatuses returns the statuses that wc can give a work request.
+func FailingStatuses(o ib.WROpcode) (all []ib.WCStatus) {
+	for _, s := range statuses {
+		if st := ib.WCStatus(s.num); failing(st)>>o&1 != 0 {
+			all = append(all, st)
+		}
+	}
+	return all
+}
+
+// WorkRequests returns the work requests to which rules can apply.
+func WorkRequests() []ib.WROpcode { return slices.Clone(requests[:]) }
+
 // failing returns the set of work requests that can fail with a status of wc.
 func failing(s ib.WCStatus) int64 {
 	const (

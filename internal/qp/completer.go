@@ -392,6 +392,9 @@ func (r *requester) completeNext(now clock.Instant, status ib.WCStatus) {
 			r.ep.env.Counters.RDMASends++
 		}
 	}
+	if status != ib.WCSuccess && status != ib.WCWRFlushErr && w.fault == memory.FaultInjected {
+		wc.VendorErr = ib.VendorErrFault
+	}
 	switch {
 	case i == r.began: // never sent: a flush
 		r.began++

@@ -101,14 +101,18 @@ func (w *begunWR) inject(r *requester) {
 		return
 	}
 	e := r.queue.At(r.next)
-	switch s := r.ep.env.InjectRequest(r.qp, Request{w.opcode, w.length}); s {
+	s := r.ep.env.InjectRequest(r.qp, Request{w.opcode, w.length})
+	if s == ib.WCSuccess {
+		return
+	}
+	w.fault = memory.FaultInjected
+	switch s {
 	case ib.WCRemAccessErr:
 		e.RKey ^= wrongKey
 	case ib.WCRemInvReqErr:
 		e.RemoteAddr |= unalignment
-	case ib.WCSuccess:
 	default:
-		w.status, w.fault = s, memory.FaultInjected
+		w.status = s
 	}
 }
 

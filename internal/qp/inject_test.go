@@ -192,6 +192,9 @@ func (f *failure) test(t *testing.T) {
 		if wc := wcs[i]; wc.Status != want || wc.WRID != uint64(i+1) {
 			t.Errorf("completion %d is %v of %d, want %v", i, wc.Status, wc.WRID, want)
 		}
+		if marked := wcs[i].VendorErr == ib.VendorErrFault; marked != (i == 1) {
+			t.Errorf("completion %d has the vendor error %#x", i, wcs[i].VendorErr)
+		}
 	}
 	if got := r.Sides[0].QP.State(); got != state {
 		t.Errorf("the queue pair is in %v, want %v", got, state)

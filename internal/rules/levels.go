@@ -70,6 +70,7 @@ var table = []Row{
 	{"internal/memory", 2, Engine, false},
 	{"internal/flow", 2, Engine, false},
 	{"internal/fault", 2, Engine, false},
+	{"internal/fault/sites", 3, IO, false},
 	{"internal/fabric/pipe", 2, Waiter, false},
 	{"internal/fabric/near/meeting", 2, IO, false},
 	{"internal/fabric/near", 3, IO, false},
@@ -117,6 +118,7 @@ var table = []Row{
 	{"rdmacm", 9, Shell, true},
 	{"internal/check", 9, Shell, false},
 	{"internal/judge", 9, Shell, false},
+	{"internal/explore", 10, Shell, false},
 	{"internal/explain", 9, Shell, false},
 
 	{"rdmacm/stream", 10, Shell, true},

@@ -48,7 +48,7 @@ func (q *CQ) completed(wc *ib.WC) {
 			q.unchanged(r)
 		}
 	}
-	if last != nil && !last.told && wc.Status != ib.WCSuccess {
+	if last != nil && !last.told && wc.Status != ib.WCSuccess && wc.VendorErr != ib.VendorErrFault {
 		q.status(last, wc, []call{{"posted here", last.posted}, {"polled here", at}})
 	}
 }

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
+	"github.com/softhca/softhca/internal/environ"
+	"github.com/softhca/softhca/internal/explore"
+	"github.com/softhca/softhca/internal/fault"
+)
+
+// exploreFlags are the flags of explore.
+type exploreFlags struct {
+	only   []string
+	all    bool
+	list   bool
+	replay string
+	json   string
+	budget time.Duration
+	limit  time.Duration
+}
+
+func newExploreCommand() *cobra.Command {
+	f := &exploreFlags{}
+	cmd := &cobra.Command{
+		Use:   "explore [flags] [--] PROGRAM [ARGUMENT...]",
+		Short: "Run a program under every fault once, and judge how it ends",
+		Long: `explore runs an unmodified RDMA program, or a script that starts several, as softhca run does. The first run records
+what the processes do that can fail. Then explore runs the program again for each fault, with one thing going wrong in one process:
+
+  call  a call of a verb returns an error, such as ENOMEM from ibv_reg_mr or EBUSY from ibv_destroy_qp
+  wc    a work request completes with an error, such as RETRY_EXC_ERR or REM_ACCESS_ERR
+
+It tries each of these at the first, the middle and the last call or request of its kind in its process; --all tries every one.
+A process is named by its program, a dot and a number: server.1, client.1, client.2.
+
+The verdict of a run is
+
+  crashed    a signal or a sanitizer ended a process
+  hung       the program did not end in its time: ten times the first run and at least 5 s, or --limit. All its processes are killed
+  lost       the program ended well, and never polled an error completion
+  broke      the program broke a rule of the verbs that it did not break in the first run, as softhca run --check finds them
+  reported   the program ended with an error
+  absorbed   the program ended well
+  unreached  the fault did not happen, as the run differed from the first one
+
+The first four are findings. For each, explore prints a command that shows it again.
+
+The program gets no standard input, must end by itself, and must end well without a fault. It runs many times in a row, so it must clean up
+files that it leaves. explore kills all processes that a run leaves behind. A run under a fault takes the time of the program and about 0.1 s;
+--time limits them all, and Ctrl-C ends them: the report has the faults that were tried.
+
+The exit code is 0 without a finding, 1 with findings, or if the program does not end well in the first run.`,
+		Example: `  softhca explore -- ./my_test.sh                        all faults
+  softhca explore --list -- ./my_test.sh                 only list them
+  softhca explore --only wc --time 10m -- ./my_test.sh
+  softhca explore --json report.json -- sh -c './server & ./client 127.0.0.1'
+  softhca explore --replay 'wc RETRY_EXC_ERR nth=1 op=SEND process=client.1' -- ./my_test.sh`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("%s needs a program to run", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return named(cmd, f.do(cmd, args)) },
+	}
+	s := cmd.Flags()
+	s.StringSliceVar(&f.only, "only", nil, "only faults of these `kinds`: call or wc")
+	s.BoolVar(&f.all, "all", false, "try every call and request, not only the first, the middle and the last of its kind in its process")
+	s.BoolVar(&f.list, "list", false, "only list the faults, after the first run")
+	s.StringVar(&f.replay, "replay", "", "run the program under this `fault` only, with its output")
+	s.StringVar(&f.json, "json", "", "write the report, or the list, to this `file`; - is standard output")
+	s.DurationVar(&f.budget, "time", 0, "begin no run after this time; 0: no limit")
+	s.DurationVar(&f.limit, "limit", 0, "how long a run may take; 0: ten times the first run, and at least 5 s")
+	s.SetInterspersed(false) // words after the program's name are its arguments
+	cmd.MarkFlagsMutuallyExclusive("list", "replay")
+	return cmd
+}
+
+// check checks the flags, and returns the rule of --replay, if there is one.
+func (f *exploreFlags) check() (*fault.Rule, error) {
+	for _, k := range f.only {
+		if !slices.Contains(explore.Kinds(), k) {
+			return nil, usagef("--only: %q: %s", k, text.Want(k, explore.Kinds()))
+		}
+	}
+	if f.budget < 0 || f.limit < 0 {
+		return nil, usagef("--time and --limit must not be negative")
+	}
+	if f.replay == "" {
+		return nil, nil
+	}
+	rules, err := fault.Parse(f.replay)
+	switch {
+	case err != nil:
+		return nil, usagef("--replay: %w", err)
+	case len(rules) != 1:
+		return nil, usagef("--replay: want one fault, such as 'fail errno=ENOMEM nth=1 op=RegMR process=client.1'")
+	}
+	return &rules[0], nil
+}
+
+func (f *exploreFlags) do(cmd *cobra.Command, args []string) error {
+	if environ.Privileged() {
+		return errRunPrivileged
+	}
+	rule, err := f.check()
+	if err != nil {
+		return err
+	}
+	command, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this command: %w", err)
+	}
+	p := &explore.Program{Softhca: command, Args: args, Env: os.Environ()}
+	first, err := p.Record(cmd.Context())
+	if err != nil {
+		return err
+	}
+	o := explore.Options{Selection: explore.Selection{Kinds: f.only, All: f.all}, Budget: f.budget, Limit: f.limit}
+	switch {
+	case rule != nil:
+		return f.again(cmd, p, first, rule, o)
+	case f.list:
+		return f.print(cmd.OutOrStdout(), first, o)
+	}
+	shown, begin := newProgress(cmd.ErrOrStderr()), time.Now()
+	o.Progress = func(r *explore.Report, next *explore.Fault) {
+		shown.show(time.Since(begin), fmt.Sprintf("%d of %d faults tried, %d findings; %s", r.Tried, r.Planned, r.Findings(), next))
+	}
+	report, err := p.Explore(cmd.Context(), first, o)
+	shown.end()
+	if report == nil {
+		return err
+	}
+	if err := errors.Join(err, f.write(cmd.OutOrStdout(), report)); err != nil {
+		return err
+	}
+	if n := report.Findings(); n > 0 {
+		return fmt.Errorf("%s", text.Count(n, "finding", "findings"))
+	}
+	return nil
+}
+
+// write prints the report, and writes it to the file of --json.
+func (f *exploreFlags) write(out io.Writer, r *explore.Report) error {
+	if f.json == "-" {
+		return r.JSON(out)
+	}
+	err := r.Text(out)
+	if f.json != "" {
+		err = errors.Join(err, toFile(f.json, r.JSON))
+	}
+	return err
+}
+
+// toFile writes a file.
+func toFile(name string, write func(io.Writer) error) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriter(file)
+	err = write(b)
+	return errors.Join(err, b.Flush(), file.Close())
+}
+
+// print prints the list of faults.
+func (f *exploreFlags) print(out io.Writer, first *explore.Run, o explore.Options) error {
+	faults, cut := explore.Plan(first.Processes, o.Selection)
+	asJSON := func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(append([]explore.Fault{}, faults...))
+	}
+	switch f.json {
+	case "":
+	case "-":
+		return asJSON(out)
+	default:
+		return toFile(f.json, asJSON)
+	}
+	b := bufio.NewWriter(out)
+	for i := range faults {
+		fmt.Fprintf(b, "%s\n", faults[i].Rule)
+	}
+	if cut > 0 {
+		fmt.Fprintf(b, "# and %d more\n", cut)
+	}
+	return b.Flush()
+}
+
+// again runs the program under the fault of --replay.
+func (f *exploreFlags) again(cmd *cobra.Command, p *explore.Program, first *explore.Run, rule *fault.Rule, o explore.Options) error {
+	out := cmd.OutOrStdout()
+	r, err := p.Again(cmd.Context(), first, explore.FaultOf(rule), o, out)
+	if err != nil {
+		return err
+	}
+	why := ""
+	if r.Why != "" {
+		why = ": " + r.Why
+	}
+	_, err = fmt.Fprintf(out, "%s, exit code %d%s\n  %s\n", r.Verdict, r.Code, why, r.Verdict.Text())
+	if err == nil && r.Verdict.Finding() {
+		err = fmt.Errorf("%s: %s", r.Verdict, rule.Explain())
+	}
+	return err
+}

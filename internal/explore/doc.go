@@ -1,0 +1,9 @@
+// Package explore runs a program again and again, each time with one thing going wrong, and judges how the program ends.
+//
+// A first run records what can fail (internal/fault/sites): calls of verbs, and work requests. Each fault is a rule of
+// internal/fault that is limited to one process. A run under a fault is compared with the first run: it may end well, end
+// with an error, crash, hang, or break a rule of the verbs that it did not break before.
+//
+// Reading order: faults.go plans the faults, run_linux.go runs the program once, verdict.go judges a run, explore.go
+// brings these together, report.go has the report.
+package explore

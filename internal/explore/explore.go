@@ -1,0 +1,104 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Result is what became of a program under a fault.
+type Result struct {
+	Fault
+	Verdict Verdict `json:"verdict"`
+	Why     string  `json:"why,omitempty"`    // more about the verdict
+	Code    int     `json:"exit_code"`        // of the program; 128 plus the number of a signal
+	Millis  int64   `json:"milliseconds"`     // how long the run took
+	Output  string  `json:"output,omitempty"` // of a run with a finding: the last lines
+}
+
+// Options say how to explore.
+type Options struct {
+	Selection
+	Budget time.Duration // for all runs under faults; 0: no limit
+	Limit  time.Duration // for a run; 0: ten times the first run, and at least 5 s
+	// Progress is called before each run under a fault, with what was found so far; nil: nobody asks.
+	Progress func(r *Report, next *Fault)
+}
+
+const (
+	firstLimit = 10 * time.Minute // for the first run
+	leastLimit = 5 * time.Second  // for a run under a fault, unless Options has one
+	times      = 10               // as long as the first run
+)
+
+// ErrFirst is the error of a program that does not end well without a fault.
+var ErrFirst = errors.New("the program must end well without a fault")
+
+// Record runs the program without a fault.
+func (p *Program) Record(ctx context.Context) (*Run, error) {
+	first, err := p.Run(ctx, "", firstLimit, nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case first.TimedOut:
+		return nil, fmt.Errorf("%w; it has not ended after %v%s", ErrFirst, firstLimit, quoted(first.Output))
+	case first.Code != 0:
+		return nil, fmt.Errorf("%w; it ended with exit code %d%s", ErrFirst, first.Code, quoted(first.Output))
+	case len(first.Processes) == 0:
+		return nil, fmt.Errorf("%w; it did, but no process opened an adapter, so nothing can fail", ErrFirst)
+	}
+	return first, nil
+}
+
+// quoted returns the last lines of an output behind a colon.
+func quoted(output string) string {
+	if output == "" {
+		return ""
+	}
+	return ":\n" + lastLines(output)
+}
+
+// Explore runs the program once for each fault. first is the run without faults. If the context or the time ends, the report has the runs
+// until then.
+func (p *Program) Explore(ctx context.Context, first *Run, o Options) (*Report, error) {
+	faults, cut := Plan(first.Processes, o.Selection)
+	report := newReport(p, first, faults, cut)
+	begin := time.Now()
+	for i := range faults {
+		if o.Budget > 0 && time.Since(begin) >= o.Budget || ctx.Err() != nil {
+			break
+		}
+		if o.Progress != nil {
+			o.Progress(report, &faults[i])
+		}
+		r, err := p.Run(ctx, faults[i].Rule, o.limit(first), nil)
+		if ctx.Err() != nil {
+			break // this run says nothing
+		}
+		if err != nil {
+			return report, err
+		}
+		report.add(&faults[i], r, first)
+	}
+	report.Millis = time.Since(begin).Milliseconds()
+	return report, nil
+}
+
+// Again runs the program under a rule, and returns what became of it. output gets what the program writes. first is the run without faults.
+func (p *Program) Again(ctx context.Context, first *Run, f Fault, o Options, output io.Writer) (*Result, error) {
+	r, err := p.Run(ctx, f.Rule, o.limit(first), output)
+	if err != nil {
+		return nil, err
+	}
+	return resultOf(&f, r, first), nil
+}
+
+// limit returns the limit of a run under a fault.
+func (o *Options) limit(first *Run) time.Duration {
+	if o.Limit > 0 {
+		return o.Limit
+	}
+	return max(leastLimit, times*first.Duration)
+}

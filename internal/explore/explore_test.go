@@ -1,0 +1,203 @@
+package explore
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/internal/fault"
+	"github.com/softhca/softhca/internal/fault/sites"
+	"github.com/softhca/softhca/internal/must"
+)
+
+// recorded is what a server and a client did in a first run.
+func recorded() []sites.Process {
+	return []sites.Process{
+		{Name: "client.1", Calls: []sites.Count{{What: "RegMR", N: 1}, {What: "PostSend", N: 4}}, Requests: []sites.Count{{What: "RDMA_READ", N: 2}}},
+		{Name: "server.1", Calls: []sites.Count{{What: "DestroyQP", N: 7}}},
+	}
+}
+
+// TestPlan plans the faults of a run: first, middle and last, or all, and some kinds only.
+func TestPlan(t *testing.T) {
+	for _, c := range []struct {
+		s    Selection
+		want []string
+	}{
+		{Selection{Kinds: []string{KindCall}}, []string{
+			"fail errno=ENOMEM nth=1 op=RegMR process=client.1",
+			"fail errno=ENOMEM nth=1 op=PostSend process=client.1", "fail errno=ENOMEM nth=3 op=PostSend process=client.1", "fail errno=ENOMEM nth=4 op=PostSend process=client.1",
+			"fail errno=EBUSY nth=1 op=DestroyQP process=server.1", "fail errno=EBUSY nth=4 op=DestroyQP process=server.1", "fail errno=EBUSY nth=7 op=DestroyQP process=server.1",
+		}},
+		{Selection{Kinds: []string{KindWC}}, []string{
+			"wc LOC_LEN_ERR nth=1 op=RDMA_READ process=client.1", "wc LOC_LEN_ERR nth=2 op=RDMA_READ process=client.1",
+			"wc LOC_QP_OP_ERR nth=1 op=RDMA_READ process=client.1", "wc LOC_QP_OP_ERR nth=2 op=RDMA_READ process=client.1",
+			"wc LOC_PROT_ERR nth=1 op=RDMA_READ process=client.1", "wc LOC_PROT_ERR nth=2 op=RDMA_READ process=client.1",
+			"wc REM_ACCESS_ERR nth=1 op=RDMA_READ process=client.1", "wc REM_ACCESS_ERR nth=2 op=RDMA_READ process=client.1",
+			"wc RETRY_EXC_ERR nth=1 op=RDMA_READ process=client.1", "wc RETRY_EXC_ERR nth=2 op=RDMA_READ process=client.1",
+		}},
+	} {
+		faults, cut := Plan(recorded(), c.s)
+		var rules []string
+		for i := range faults {
+			rules = append(rules, faults[i].Rule)
+		}
+		if !slices.Equal(rules, c.want) || cut != 0 {
+			t.Errorf("%+v: %d more, and\n%s\nwant\n%s", c.s, cut, strings.Join(rules, "\n"), strings.Join(c.want, "\n"))
+		}
+	}
+	all, _ := Plan(recorded(), Selection{All: true})
+	if len(all) != 1+4+7+10 {
+		t.Errorf("with all there are %d faults", len(all))
+	}
+	if f := all[4]; f.String() != "client.1: call of PostSend 4 of 4 fails with ENOMEM" {
+		t.Errorf("a fault is %q", f.String())
+	}
+}
+
+// TestPlanIsBounded plans more faults than a plan holds.
+func TestPlanIsBounded(t *testing.T) {
+	many := []sites.Process{{Name: "x.1", Calls: []sites.Count{{What: "PostSend", N: 1 << 40}, {What: "RegMR", N: 5}}}}
+	all, cut := Plan(many, Selection{All: true})
+	if len(all) != maxFaults || cut != 5 {
+		t.Errorf("%d faults, and %d more", len(all), cut)
+	}
+}
+
+// TestEveryRuleIsValid plans a fault for each verb and request that processes count.
+func TestEveryRuleIsValid(t *testing.T) {
+	p := sites.Process{Name: "a-b_c.12"}
+	for _, c := range fault.Calls() {
+		p.Calls = append(p.Calls, sites.Count{What: c, N: 1})
+	}
+	for _, o := range fault.WorkRequests() {
+		p.Requests = append(p.Requests, sites.Count{What: o.String(), N: 1})
+	}
+	all, _ := Plan([]sites.Process{p}, Selection{})
+	seen := make(map[string]bool)
+	for i := range all {
+		rules, err := fault.Parse(all[i].Rule)
+		if err != nil || len(rules) != 1 || rules[0].Process() != p.Name || rules[0].String() != all[i].Rule {
+			t.Errorf("%s: %v, %v", all[i].Rule, rules, err)
+			continue
+		}
+		again := FaultOf(&rules[0])
+		if again.Kind != all[i].Kind || again.Process != p.Name || again.Error != all[i].Error || again.Rule != all[i].Rule {
+			t.Errorf("%s is read as %+v", all[i].Rule, again)
+		}
+		seen[all[i].What] = true
+	}
+	if len(seen) != len(p.Calls)+len(p.Requests) {
+		t.Errorf("faults befall %d of %d calls and requests", len(seen), len(p.Calls)+len(p.Requests))
+	}
+}
+
+// TestVerdicts judges runs.
+func TestVerdicts(t *testing.T) {
+	lost := Breach{Name: "error-never-polled", Text: "an error was not polled", key: "lost"}
+	busy := Breach{Name: "destroy-refused", Text: "it is used", key: "busy"}
+	remote := Breach{Name: "peer-access-refused", Text: "no such key", key: "remote"}
+	call, destroy, wc := Fault{Kind: KindCall, Error: "ENOMEM"}, Fault{Kind: KindCall, Error: "EBUSY"}, Fault{Kind: KindWC}
+	for _, c := range []struct {
+		f     Fault
+		r     Run
+		first []Breach
+		want  Verdict
+		why   string
+	}{
+		{call, Run{}, nil, Unreached, ""},
+		{call, Run{Code: 139}, nil, Unreached, ""},
+		{call, Run{Acted: 1}, nil, Absorbed, ""},
+		{call, Run{Acted: 1, Code: 3}, nil, Reported, "exit code 3"},
+		{call, Run{Acted: 1, Code: 139}, nil, Crashed, "signal 11 (segmentation fault)"},
+		{call, Run{Acted: 1, Code: 134}, nil, Crashed, "signal 6 (aborted)"},
+		{call, Run{Acted: 1, Code: 143}, nil, Reported, "exit code 143"},
+		{call, Run{Acted: 1, Code: 1, Output: "==1==ERROR: AddressSanitizer: heap-use-after-free"}, nil, Crashed, `its output has "ERROR: AddressSanitizer"`},
+		{call, Run{Acted: 1, Output: "sh: 1: Segmentation fault"}, nil, Crashed, `its output has "Segmentation fault"`},
+		{call, Run{Acted: 1, Code: 137, TimedOut: true, Duration: 5 * time.Second, Running: []string{"a", "b"}}, nil, Hung, "stopped after 5s; still running: a, b"},
+		{call, Run{Acted: 1, Code: 137, TimedOut: true, Output: "Segmentation fault"}, nil, Hung, "stopped after 0s; still running: "},
+		{wc, Run{Acted: 1, Breaches: []Breach{busy, lost}}, nil, Lost, "an error was not polled"},
+		{wc, Run{Acted: 1, Code: 1, Breaches: []Breach{lost}}, nil, Broke, "error-never-polled: an error was not polled"},
+		{wc, Run{Acted: 1, Breaches: []Breach{lost}}, []Breach{lost}, Absorbed, ""},
+		{wc, Run{Acted: 1, Code: 1, Breaches: []Breach{remote}}, nil, Reported, "exit code 1"},
+		{call, Run{Acted: 1, Breaches: []Breach{busy}}, nil, Broke, "destroy-refused: it is used"},
+		{destroy, Run{Acted: 1, Breaches: []Breach{busy}}, nil, Absorbed, ""},
+		{destroy, Run{Acted: 1, Breaches: []Breach{remote}}, nil, Broke, "peer-access-refused: no such key"},
+	} {
+		v, why := judge(&c.f, &c.r, &Run{Breaches: c.first})
+		if v != c.want || why != c.why {
+			t.Errorf("%+v: %s %q, want %s %q", c.r, v, why, c.want, c.why)
+		}
+	}
+	for _, v := range Verdicts() {
+		if v.Text() == "unknown" {
+			t.Errorf("%s means nothing", v)
+		}
+	}
+}
+
+// TestReport prints a report, as text and as JSON.
+func TestReport(t *testing.T) {
+	p := &Program{Args: []string{"sh", "-c", "it's a test"}}
+	first := &Run{Processes: recorded()}
+	faults, _ := Plan(first.Processes, Selection{})
+	r := newReport(p, first, faults, 3)
+	r.add(&faults[0], &Run{Acted: 1, Code: 139, Output: strings.Repeat("line\n", 20) + "the \x1b[31mend\n"}, first)
+	r.add(&faults[1], &Run{Acted: 1, Output: "not shown"}, first)
+	r.add(&faults[2], &Run{Acted: 1, Code: 137, TimedOut: true, Running: []string{"server"}}, first)
+	r.Millis = 1500
+	var b bytes.Buffer
+	must.Do(t, r.Text(&b))
+	want := `crashed: client.1: call of RegMR 1 of 1 fails with ENOMEM
+  signal 11 (segmentation fault)
+  | line
+  | line
+  | line
+  | line
+  | line
+  | the \x1b[31mend
+  again: softhca explore --replay 'fail errno=ENOMEM nth=1 op=RegMR process=client.1' -- sh -c 'it'\''s a test'
+
+hung: client.1: call of PostSend 3 of 4 fails with ENOMEM
+  stopped after 0s; still running: server
+  again: softhca explore --replay 'fail errno=ENOMEM nth=3 op=PostSend process=client.1' -- sh -c 'it'\''s a test'
+
+3 of ` + fmt.Sprint(len(faults)) + ` faults tried in 1.5 s, in client.1, server.1
+     1 crashed    a signal or a sanitizer ended a process
+     1 hung       the program did not end in its time
+     1 absorbed   the program ended well
+3 more faults are beyond the bound of a plan: choose some with --only
+`
+	if b.String() != want {
+		t.Errorf("the report is\n%s\nwant\n%s", b.String(), want)
+	}
+	if r.Findings() != 2 {
+		t.Errorf("%d findings", r.Findings())
+	}
+	b.Reset()
+	must.Do(t, r.JSON(&b))
+	var back Report
+	must.Do(t, json.Unmarshal(b.Bytes(), &back))
+	if back.Version != Version || back.Tried != 3 || back.Counts[Crashed] != 1 || len(back.Results) != 3 || back.Results[0].What != "RegMR" ||
+		back.Results[0].Verdict != Crashed || back.Results[1].Output != "" || back.Planned != len(faults) || back.Cut != 3 {
+		t.Errorf("read back: %+v", back)
+	}
+}
+
+// TestTail keeps the end of an output.
+func TestTail(t *testing.T) {
+	w := new(tail)
+	for i := range maxOutput {
+		fmt.Fprintf(w, "%d\n", i)
+	}
+	if s := string(w.kept); len(s) != maxOutput || !strings.HasSuffix(s, fmt.Sprintf("\n%d\n", maxOutput-1)) {
+		t.Errorf("%d bytes are kept, and end with %q", len(s), s[len(s)-20:])
+	}
+	if s := lastLines(strings.Repeat("x", 10*shownBytes)); len(s) != shownBytes {
+		t.Errorf("%d bytes of a long line are shown", len(s))
+	}
+}

@@ -1,0 +1,198 @@
+package explore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The variables that the adapters of a run read.
+const (
+	faultsEnv   = "SOFTHCA_FAULTS"
+	sitesEnv    = "SOFTHCA_SITES"
+	checkEnv    = "SOFTHCA_CHECK"
+	checkDirEnv = "SOFTHCA_CHECK_DIR"
+)
+
+// Run runs the program once under a rule, "" for none, for at most limit. It kills all that the program leaves behind. All
+// orphans of this process become its children: it must not start processes itself meanwhile. also, if not nil, gets the output of the
+// program, too. An error is one of running it, not of the program.
+func (p *Program) Run(ctx context.Context, rule string, limit time.Duration, also io.Writer) (*Run, error) {
+	dir, err := os.MkdirTemp("", "softhca-explore-*")
+	if err != nil {
+		return nil, fmt.Errorf("%w; set TMPDIR to use another directory", err)
+	}
+	defer os.RemoveAll(dir)
+	counted, checked := filepath.Join(dir, "sites"), filepath.Join(dir, "check")
+	if err := errors.Join(os.Mkdir(counted, 0o700), os.Mkdir(checked, 0o700)); err != nil {
+		return nil, err
+	}
+	env := slices.DeleteFunc(slices.Clone(p.Env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return name == faultsEnv || name == sitesEnv || name == checkEnv || name == checkDirEnv
+	})
+	env = append(env, faultsEnv+"="+rule, sitesEnv+"="+counted, checkEnv+"=error", checkDirEnv+"="+checked)
+	r, err := p.start(ctx, env, limit, also)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.read(counted, checked)
+}
+
+// start runs the program and waits for its end, and the end of all that it has started.
+func (p *Program) start(ctx context.Context, env []string, limit time.Duration, also io.Writer) (*Run, error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("become the parent of orphans: %w", err)
+	}
+	in, out, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(limited, p.Softhca, append([]string{"run", "--"}, p.Args...)...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = env, out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	r := new(Run)
+	cmd.Cancel = func() error {
+		r.Running = running()
+		return cmd.Process.Kill()
+	}
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	_ = out.Close() // the program has it
+	kept, read := new(tail), make(chan struct{})
+	go func() {
+		defer close(read)
+		var w io.Writer = kept
+		if also != nil {
+			w = io.MultiWriter(kept, also)
+		}
+		_, _ = io.Copy(w, in) // it ends when all writers have ended
+	}()
+	_ = cmd.Wait() // its state says how it ended
+	r.Duration, r.TimedOut, r.Code = time.Since(begin), limited.Err() != nil, exitCode(cmd.ProcessState)
+	if err := killChildren(); err != nil {
+		return nil, err
+	}
+	<-read
+	r.Output = string(kept.kept)
+	return r, ctx.Err()
+}
+
+// exitCode returns the exit code in the form of shells.
+func exitCode(state *os.ProcessState) int {
+	if w, ok := state.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		return signalCode + int(w.Signal())
+	}
+	return state.ExitCode()
+}
+
+// maxRounds bounds how often killChildren looks for processes that were started meanwhile.
+const maxRounds = 10_000
+
+// killChildren kills all children of this process, and theirs, which become its own.
+func killChildren() error {
+	for range maxRounds {
+		pids, err := children()
+		if err != nil {
+			return err
+		}
+		if len(pids) == 0 {
+			return nil
+		}
+		for _, pid := range pids {
+			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
+			_, _ = unix.Wait4(pid, nil, 0, nil)
+		}
+	}
+	return fmt.Errorf("the program starts processes faster than they can be killed: %w", unix.EBUSY)
+}
+
+// children returns the processes whose parent is this one.
+func children() (pids []int, err error) {
+	all, err := processes()
+	for _, p := range all {
+		if p.parent == os.Getpid() {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids, err
+}
+
+// process is a running process.
+type process struct {
+	pid, parent int
+	name        string
+}
+
+// processes returns all processes, but those that have ended and whose parents do not know it yet.
+func processes() (all []process, err error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
+		if err != nil {
+			continue // it has ended
+		}
+		// The name, in parentheses, may contain anything. After it: the state and the parent.
+		end := bytes.LastIndexByte(stat, ')')
+		_, name, _ := strings.Cut(string(stat[:max(end, 0)]), "(")
+		fields := strings.Fields(string(stat[end+1:]))
+		if len(fields) < 2 {
+			continue
+		}
+		if parent, err := strconv.Atoi(fields[1]); err == nil {
+			all = append(all, process{pid, parent, name})
+		}
+	}
+	return all, nil
+}
+
+// maxRunning bounds the processes that a run that hangs names.
+const maxRunning = 8
+
+// running returns the names of this process's descendants that have no children themselves.
+func running() (names []string) {
+	all, err := processes()
+	if err != nil {
+		return nil
+	}
+	below := map[int]bool{os.Getpid(): true}
+	parents := map[int]bool{}
+	for grows := true; grows; {
+		grows = false
+		for _, p := range all {
+			if below[p.parent] && !below[p.pid] {
+				below[p.pid], parents[p.parent], grows = true, true, true
+			}
+		}
+	}
+	for _, p := range all {
+		if below[p.pid] && !parents[p.pid] && p.pid != os.Getpid() && len(names) < maxRunning {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,110 @@
+package sites
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fault"
+)
+
+// Process is what a process of a run did.
+type Process struct {
+	Name     string // of the program, a dot, and a number
+	Acted    uint64 // actions of rules
+	Calls    []Count
+	Requests []Count
+}
+
+// Count is how often a process did something.
+type Count struct {
+	What string // a verb, or the opcode of a work request
+	N    uint64
+}
+
+// maxProcesses bounds the files that Read reads.
+const maxProcesses = 4096
+
+// Read returns the processes of a run, in the order of their names. It skips files that are no logs.
+func Read(dir string) ([]Process, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []Process
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), suffix)
+		if !ok || !e.Type().IsRegular() || strings.Trim(name, fault.NameLetters) != "" {
+			continue
+		}
+		if len(all) == maxProcesses {
+			return nil, fmt.Errorf("%s: more than %d processes: %w", dir, maxProcesses, ib.ENOSPC)
+		}
+		p, err := readOne(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
+			p.Name = name
+			all = append(all, *p)
+		}
+	}
+	slices.SortFunc(all, func(a, b Process) int { return compareNames(a.Name, b.Name) })
+	return all, nil
+}
+
+// compareNames orders processes by program, then by number.
+func compareNames(a, b string) int {
+	i, j := strings.LastIndexByte(a, '.'), strings.LastIndexByte(b, '.')
+	if a[:max(i, 0)] == b[:max(j, 0)] {
+		m, _ := strconv.Atoi(a[i+1:]) // 0 for a stranger's name
+		n, _ := strconv.Atoi(b[j+1:])
+		return m - n
+	}
+	return strings.Compare(a, b)
+}
+
+// readOne reads a file; nil if it is no log, or not yet.
+func readOne(path string) (*Process, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b := make([]byte, size)
+	if _, err := io.ReadFull(f, b); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	word := func(i int) uint64 { return binary.NativeEndian.Uint64(b[i*8:]) }
+	if word(wordMagic) != magic {
+		return nil, nil
+	}
+	p := &Process{Acted: word(wordActed)}
+	at := wordCounters
+	for _, name := range fault.Calls() {
+		p.Calls = count(p.Calls, name, word(at))
+		at++
+	}
+	for _, o := range fault.WorkRequests() {
+		p.Requests = count(p.Requests, o.String(), word(at))
+		at++
+	}
+	return p, nil
+}
+
+func count(to []Count, what string, n uint64) []Count {
+	if n == 0 {
+		return to
+	}
+	return append(to, Count{what, n})
+}

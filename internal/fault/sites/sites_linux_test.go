@@ -1,0 +1,160 @@
+package sites
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fault"
+	"github.com/softhca/softhca/internal/must"
+)
+
+// helperEnv makes this test program count in the directory that it names, and be killed.
+const helperEnv = "SITES_TEST_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(helperEnv); dir != "" {
+		l, err := Open(dir)
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(3)
+		}
+		l.Call("RegMR")
+		fmt.Println(l.Name())
+		_ = (&os.Process{Pid: os.Getpid()}).Kill()
+		select {}
+	}
+	os.Exit(m.Run())
+}
+
+// child runs a process that counts one call and is killed, and returns its name.
+func child(t *testing.T, dir string) string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), helperEnv+"="+dir)
+	out, _ := cmd.Output() // it is killed
+	return strings.TrimSpace(string(out))
+}
+
+// TestCounts counts in this process, by two logs and several goroutines, and in three that are killed.
+func TestCounts(t *testing.T) {
+	dir := t.TempDir()
+	one, err := Open(dir)
+	must.Do(t, err)
+	two, err := Open(dir)
+	must.Do(t, err)
+	program := programName(os.Args[0])
+	if one.Name() != program+".1" || two.Name() != one.Name() {
+		t.Errorf("the logs of the process are %s and %s", one.Name(), two.Name())
+	}
+	var wait sync.WaitGroup
+	for _, l := range []*Log{one, two} {
+		wait.Go(func() {
+			for range 1000 {
+				l.Call("RecvCQ") // there is none
+				l.Call("PostSend")
+				l.Request(ib.WRRDMARead)
+			}
+			l.Acted()
+		})
+	}
+	wait.Wait()
+	calls, requests := fault.Calls(), fault.WorkRequests()
+	one.Call(calls[0])
+	one.Call(calls[len(calls)-1])
+	one.Request(requests[0])
+	one.Request(requests[len(requests)-1])
+	for i := range 3 {
+		if name := child(t, dir); name != fmt.Sprintf("%s.%d", program, i+2) {
+			t.Errorf("process %d is called %q", i, name)
+		}
+	}
+	all, err := Read(dir)
+	must.Do(t, err)
+	if len(all) != 4 {
+		t.Fatalf("there are %d processes: %+v", len(all), all)
+	}
+	first := all[0]
+	if first.Name != program+".1" || first.Acted != 2 ||
+		!slices.Equal(first.Calls, []Count{{calls[0], 1}, {"PostSend", 2000}, {calls[len(calls)-1], 1}}) ||
+		!slices.Equal(first.Requests, []Count{{requests[0].String(), 1}, {"RDMA_READ", 2000}, {requests[len(requests)-1].String(), 1}}) {
+		t.Errorf("this process did %+v", first)
+	}
+	for i, p := range all[1:] {
+		if p.Name != fmt.Sprintf("%s.%d", program, i+2) || p.Acted != 0 || !slices.Equal(p.Calls, []Count{{"RegMR", 1}}) || p.Requests != nil {
+			t.Errorf("a process that was killed did %+v", p)
+		}
+	}
+}
+
+// TestForeignFiles reads a directory in which a stranger has put other things, and opens logs there.
+func TestForeignFiles(t *testing.T) {
+	dir := t.TempDir()
+	program := programName(os.Args[0])
+	secret := filepath.Join(t.TempDir(), "secret")
+	must.Do(t, os.WriteFile(secret, make([]byte, 2*size), 0o600))
+	for name, content := range map[string][]byte{
+		program + ".1.sites": []byte("short"),
+		program + ".2.sites": make([]byte, size), // without the magic number
+		"x.3.sites":          slices.Repeat([]byte{0xff}, size),
+		"bad name.sites":     make([]byte, size),
+		"other":              make([]byte, size),
+	} {
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "d.1.sites"), 0o700))
+	l, err := Open(dir)
+	must.Do(t, err)
+	if l.Name() != program+".3" {
+		t.Errorf("this process is %s", l.Name())
+	}
+	all, err := Read(dir)
+	must.Do(t, err)
+	if len(all) != 1 || all[0].Name != l.Name() {
+		t.Errorf("the processes are %+v", all)
+	}
+	must.Do(t, os.Remove(filepath.Join(dir, program+".3.sites")))
+	must.Do(t, os.Symlink(secret, filepath.Join(dir, program+".3.sites")))
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), program+".3.sites") {
+		t.Errorf("a symbolic link: %v", err)
+	}
+	if _, err := Open(filepath.Join(dir, "missing")); err == nil {
+		t.Error("a directory that is missing has a log")
+	}
+}
+
+// TestNames checks names of programs, and the order of processes.
+func TestNames(t *testing.T) {
+	for path, want := range map[string]string{
+		"/usr/bin/ib_write-bw": "ib_write-bw", "./a b/é;x": "__x", "": ".", strings.Repeat("p", 100): strings.Repeat("p", maxProgram),
+	} {
+		if got := programName(path); got != want {
+			t.Errorf("%q is %q, want %q", path, got, want)
+		}
+	}
+	names := []string{"b.1", "a.10", "a.9", "x", "a.b.1"}
+	slices.SortFunc(names, compareNames)
+	if !slices.Equal(names, []string{"a.9", "a.10", "a.b.1", "b.1", "x"}) {
+		t.Errorf("the order is %v", names)
+	}
+}
+
+// TestRoom checks that the file has room for all counters, and that nil counts nothing.
+func TestRoom(t *testing.T) {
+	if n := wordCounters + len(fault.Calls()) + len(fault.WorkRequests()); n > words {
+		t.Errorf("%d words do not fit into %d", n, words)
+	}
+	var none *Log
+	none.Call("RegMR")
+	none.Request(ib.WRSend)
+	none.Acted()
+	if none.Name() != "" {
+		t.Errorf("nil is %q", none.Name())
+	}
+}
