@@ -23,6 +23,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	checks "github.com/softhca/softhca/internal/check"
+	"github.com/softhca/softhca/internal/explore"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
@@ -315,6 +316,14 @@ func TestJSON(t *testing.T) {
 	var printed strings.Builder
 	must.Do(t, findings.JSON(&printed))
 	check("softhca run --check --report FILE.json", printed.String())
+	explored := explore.Report{Version: explore.Version, Program: []string{"sh"}, Processes: []string{"sh.1"}, Counts: map[explore.Verdict]int{explore.Hung: 1}}
+	explored.Results = []explore.Result{{Fault: explore.Fault{Process: "sh.1"}, Verdict: explore.Hung, Why: "why", Output: "text"}, {}}
+	printed.Reset()
+	must.Do(t, explored.JSON(&printed))
+	check("softhca explore --json FILE", printed.String())
+	printed.Reset()
+	must.Do(t, writeFaults(&printed, []explore.Fault{explored.Results[0].Fault}))
+	check("softhca explore --list --json FILE", printed.String())
 	for _, c := range slices.Sorted(maps.Keys(p.commands)) {
 		if !said[c] {
 			t.Errorf("nothing shows what %s prints", c)

@@ -11,7 +11,7 @@ import (
 // Result is what became of a program under a fault.
 type Result struct {
 	Fault
-	Verdict Verdict `json:"verdict"`
+	Verdict Verdict `json:"verdict"`          // crashed, hung, lost, broke, reported, absorbed or unreached
 	Why     string  `json:"why,omitempty"`    // more about the verdict
 	Code    int     `json:"exit_code"`        // of the program; 128 plus the number of a signal
 	Millis  int64   `json:"milliseconds"`     // how long the run took

@@ -29,6 +29,8 @@ var outputs = []output{
 	{"softhca faults --json RULE", "An array of objects, %s.", "", "cmd/softhca/internal/faults", "Rule"},
 	{"softhca devices --json", "An array of objects, %s.", "", "cmd/softhca/internal/devices", "Device"},
 	{"softhca top --once --json", "An array of objects, %s.", "", "cmd/softhca/internal/top", "Adapter"},
+	{"softhca explore --json FILE", "One object, %s, in the file FILE; - is standard output.", "`version`, which grows when a field changes its meaning or goes; new fields do not change it.", "internal/explore", "Report"},
+	{"softhca explore --list --json FILE", "An array of objects, %s.", "", "internal/explore", "Fault"},
 	{"softhca run --check --report FILE.json", "One object, %s, in the file FILE.json.", "`version`, which grows when a field changes its meaning or goes; new fields do not change it.", "internal/check", "Report"},
 	{"softhca version --json", "One object, %s.", "", "cmd/softhca", "version"},
 }

@@ -37,7 +37,7 @@ func newExploreCommand() *cobra.Command {
 		Long: `explore runs an unmodified RDMA program, or a script that starts several, as softhca run does. The first run records
 what the processes do that can fail. Then explore runs the program again for each fault, with one thing going wrong in one process:
 
-  call  a call of a verb returns an error, such as ENOMEM from ibv_reg_mr or EBUSY from ibv_destroy_qp
+  call  a call of a verb returns an error, such as ENOMEM from ibv_reg_mr
   wc    a work request completes with an error, such as RETRY_EXC_ERR or REM_ACCESS_ERR
 
 It tries each of these at the first, the middle and the last call or request of its kind in its process; --all tries every one.
@@ -46,14 +46,14 @@ A process is named by its program, a dot and a number: server.1, client.1, clien
 The verdict of a run is
 
   crashed    a signal or a sanitizer ended a process
-  hung       the program did not end in its time: ten times the first run and at least 5 s, or --limit. All its processes are killed
+  hung       the program did not end in its time, and its processes were killed
   lost       the program ended well, and never polled an error completion
   broke      the program broke a rule of the verbs that it did not break in the first run, as softhca run --check finds them
   reported   the program ended with an error
   absorbed   the program ended well
   unreached  the fault did not happen, as the run differed from the first one
 
-The first four are findings. For each, explore prints a command that shows it again.
+A run may take ten times as long as the first one, and at least 5 s; --limit sets another time. The first four verdicts are findings. For each, explore prints a command that shows it again.
 
 The program gets no standard input, must end by itself, and must end well without a fault. It runs many times in a row, so it must clean up
 files that it leaves. explore kills all processes that a run leaves behind. A run under a fault takes the time of the program and about 0.1 s;
@@ -174,14 +174,17 @@ func toFile(name string, write func(io.Writer) error) error {
 	return errors.Join(err, b.Flush(), file.Close())
 }
 
+// writeFaults writes faults as JSON.
+func writeFaults(w io.Writer, faults []explore.Fault) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(append([]explore.Fault{}, faults...))
+}
+
 // print prints the list of faults.
 func (f *exploreFlags) print(out io.Writer, first *explore.Run, o explore.Options) error {
 	faults, cut := explore.Plan(first.Processes, o.Selection)
-	asJSON := func(w io.Writer) error {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(append([]explore.Fault{}, faults...))
-	}
+	asJSON := func(w io.Writer) error { return writeFaults(w, faults) }
 	switch f.json {
 	case "":
 	case "-":
