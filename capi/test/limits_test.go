@@ -46,15 +46,15 @@ func newLimits(t *testing.T) *stand {
 	b := newBuilds(t, "program", plain)
 	if *buildsDir == "" {
 		b.buildChecked(t, plain) // and the library that reports freed memory
+		b.buildLimits(t, plain)
 	}
-	b.buildLimits(t, plain)
 	return &stand{builds: &builds{dir: b.dir, program: limitsProgram}, variant: plain}
 }
 
 // buildLimits builds the program.
 func (b *builds) buildLimits(t *testing.T, v variant) {
 	t.Helper()
-	if exists(b.dir, v.name, limitsProgram) && *buildsDir != "" || b.built(v.name, limitsProgram) {
+	if b.built(v.name, limitsProgram) {
 		return
 	}
 	dir := filepath.Join(b.dir, v.name)

@@ -2,8 +2,6 @@
 #define _GNU_SOURCE
 #include "limits.h"
 
-#include <poll.h>
-
 static void poll_all(struct ibv_cq *q)
 {
 	struct ibv_wc wc;
@@ -28,52 +26,47 @@ static void many_refusals(void)
 	rig_close(&r);
 }
 
-enum { CHANGED = 100, ROOM = 2 * CHANGED, SENT_MS = 50 };
-
-// make_large creates a queue pair with room for ROOM requests.
-static struct ibv_qp *make_large(struct rig *r, int side)
-{
-	struct ibv_qp_init_attr a = {
-		.send_cq = r->cq[side], .recv_cq = r->cq[side], .qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = ROOM, .max_recv_wr = ROOM, .max_send_sge = 1, .max_recv_sge = 1},
-	};
-	struct ibv_qp *q = ibv_create_qp(r->pd, &a);
-	must(q != NULL);
-	return q;
-}
-
-// More repeated packets with another payload than the table of notes holds, 64. The peer drops the requests until they
-// have changed.
+// More repeated packets with another payload than the table of notes holds, 64: one of each pair of queue pairs. The peers drop the
+// requests until these have changed.
 static void many_changes(void)
 {
+	enum { PAIRS = 80 };
 	struct rig r = {.timeout = 17, .retry = 7, .rnr_retry = 7}; // half a second
-	struct ibv_qp *q[SIDES];
+	struct ibv_qp *q[PAIRS][SIDES];
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
 	rig_open(&r, IBV_QPT_RC);
-	for (int i = 0; i < SIDES; i++)
-		q[i] = make_large(&r, i);
-	to_init(q[1]);
-	connect_qp(&r, q[0], q[1]);
 	memset(r.buf[0], 1, BUF);
-	for (int i = 0; i < CHANGED; i++) {
+	for (int i = 0; i < PAIRS; i++) {
 		struct ibv_sge s = {(uintptr_t)r.buf[0] + 8 * i, 8, r.mr[0]->lkey};
-		struct ibv_send_wr *bad, wr = {.wr_id = (uint64_t)i, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+		struct ibv_send_wr *bad, wr = {.sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
 		wr.wr.rdma.remote_addr = (uintptr_t)r.buf[1] + 8 * i, wr.wr.rdma.rkey = r.mr[1]->rkey;
-		must(ibv_post_send(q[0], &wr, &bad) == 0);
+		for (int side = 0; side < SIDES; side++)
+			q[i][side] = make_qp(&r, IBV_QPT_RC, side);
+		to_init(q[i][1]);
+		connect_qp(&r, q[i][0], q[i][1]);
+		must(ibv_post_send(q[i][0], &wr, &bad) == 0);
 	}
-	must(poll(NULL, 0, SENT_MS) == 0); // until the adapter has sent all
-	for (int i = 0; i < CHANGED; i++)
+	for (int i = 0; i < PAIRS; i++) // a query waits for the threads that send the request and drop it
+		for (int side = 0; side < SIDES; side++)
+			must(ibv_query_qp(q[i][side], &attr, IBV_QP_STATE, &init) == 0);
+	for (int i = 0; i < PAIRS; i++)
 		r.buf[0][8 * i] = 2;
-	to_rtr(&r, q[1], q[0]);
-	to_rts(&r, q[1]);
-	volatile char *last = &r.buf[1][8 * (CHANGED - 1)];
-	while (*last == 0) {
+	for (int i = 0; i < PAIRS; i++) {
+		to_rtr(&r, q[i][1], q[i][0]);
+		to_rts(&r, q[i][1]);
 	}
-	for (int i = 0; i < CHANGED; i++)
+	for (int i = 0; i < PAIRS; i++) {
+		const volatile char *to = &r.buf[1][8 * i];
+		while (*to == 0) {
+		}
 		r.buf[0][8 * i] = 1;
-	for (int i = 0; i < CHANGED; i++)
+	}
+	for (int i = 0; i < PAIRS; i++)
 		want(r.cq[0], IBV_WC_SUCCESS);
-	for (int i = 0; i < SIDES; i++)
-		must(ibv_destroy_qp(q[i]) == 0);
+	for (int i = 0; i < PAIRS; i++)
+		for (int side = 0; side < SIDES; side++)
+			must(ibv_destroy_qp(q[i][side]) == 0);
 	rig_close(&r);
 }
 
