@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -178,6 +179,8 @@ func (a *adapter) attach(cfg *device.Config, root string) {
 				a.log.Info("softhca: the counters in /sys lose those of this process", "err", err)
 			}
 		}
+	case errors.Is(err, fs.ErrPermission): // root started this process, which has become another user
+		a.log.Info("softhca: this user cannot see counters in /sys", "err", err)
 	default:
 		a.log.Warn("softhca: the counters in /sys are without those of this process", "err", err)
 	}

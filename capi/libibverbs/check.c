@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,7 +18,8 @@ void *(*asan_poisoned)(void *addr, size_t n);
 __thread bool was_gone;
 
 static bool forked; // this process is the child of a fork
-static _Atomic bool exiting; // the program has returned from main, or called exit
+static _Atomic bool exiting; // the program has returned from main, called exit, or crashes
+static _Atomic bool crashes; // it crashes, and what was found before is not recorded yet
 
 static pthread_mutex_t kept_mu = PTHREAD_MUTEX_INITIALIZER; // guards what follows
 static void *kept[KEPT]; // memory of the newest destroyed objects
@@ -507,14 +509,34 @@ void leave_checker(void)
 
 void check_ends_at_once(void) { atomic_store(&exiting, true); }
 
+void check_crashes(void)
+{
+	if (!atomic_exchange(&exiting, true))
+		atomic_store(&crashes, true);
+}
+
 void check_exit(void)
 {
-	if (atomic_exchange(&exiting, true))
+	bool first = !atomic_exchange(&exiting, true), crashed = atomic_exchange(&crashes, false);
+	if (!first && !crashed)
 		return;
+	hold_fatal();
 	check_notes();
+	if (crashed) {
+		count_findings();
+		return;
+	}
 	check_unread_cm();
 	each_device(exit_of);
 	count_findings();
+}
+
+// at_exit makes the exit code that of a fatal error. The handlers that are left run, and the output is flushed.
+static void at_exit(void)
+{
+	check_exit();
+	if (fatal_exit() != 0)
+		exit(fatal_exit());
 }
 
 __attribute__((constructor)) static void start(void)
@@ -533,5 +555,5 @@ __attribute__((constructor)) static void start(void)
 	ops->post_send = send_to_ended, ops->post_recv = receive_to_ended, ops->post_srq_recv = receive_to_ended_srq;
 	ops->poll_cq = poll_ended, ops->req_notify_cq = arm_ended;
 	checking = true;
-	atexit(check_exit);
+	atexit(at_exit);
 }

@@ -65,6 +65,11 @@ void begin_findings(void);
 void count_findings(void);
 void findings_in_child(void);
 
+// After hold_fatal, an error that is fatal ends nothing: it is the last finding, and fatal_exit returns the exit code of the
+// program instead of 0.
+void hold_fatal(void);
+int fatal_exit(void);
+
 #define CALLED(...) ((const struct call[CALLS]){__VA_ARGS__})
 
 // name_of writes the name of an object, such as "queue pair 0x000011".
@@ -94,6 +99,9 @@ void regions_in_child(void);
 
 // region_of copies the region with a local key, or what it was until it was deregistered.
 bool region_of(const struct device *d, uint32_t key, struct region *out);
+
+// forgets_regions reports whether more regions were deregistered than the checker remembers.
+bool forgets_regions(void);
 
 // registered reports whether memory may belong to a region, now or earlier.
 bool registered(const void *p, size_t n);
@@ -280,10 +288,11 @@ void check_destroys_qp(const struct qp *q, const struct unpolled *u);
 // check_unread_cm records events of rdma_cm that the program has not read.
 void check_unread_cm(void);
 
-// check_exit records what is left when the program ends. After check_ends_at_once it does nothing: the program crashes, or
-// ends at its first error.
+// check_exit records what is left when the program ends. After check_ends_at_once it does nothing: the program ends at its
+// first error. After check_crashes it records only what was found before: what a program that crashes leaves is no bug.
 void check_exit(void);
 void check_ends_at_once(void);
+void check_crashes(void);
 
 // check_overran records that a queue has overrun.
 void check_overran(const struct cq *q);

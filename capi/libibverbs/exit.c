@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -88,14 +89,22 @@ void watch_end(void)
 	pthread_attr_destroy(&a);
 }
 
-// at_end disconnects and sends pending acknowledgements. Any thread may call it, also in a signal
+// leave_peers disconnects and sends pending acknowledgements. Any thread may call it, also in a signal
 // handler. The child of a fork or vfork sends nothing for its parent.
-void at_end(void)
+void leave_peers(void)
 {
 	if (atomic_load(&whose) != getpid())
 		return;
 	sem_post(&asked);
 	wait_until(&disconnected, checking ? CHECKED_WAIT_S : EXIT_WAIT_S);
+}
+
+// at_end is called before a program ends at once, as by _exit.
+static void at_end(void)
+{
+	leave_peers();
+	if (checking && fatal_exit() != 0)
+		syscall(SYS_exit_group, fatal_exit());
 }
 
 // end_in_child disables the exit handshake in the child of a fork. PIDs may be reused: the
@@ -108,6 +117,13 @@ __attribute__((destructor)) static void at_exit(void)
 {
 	if (checking)
 		check_exit();
+	leave_peers();
+}
+
+static void at_quick_end(void)
+{
+	if (checking)
+		check_exit();
 	at_end();
 }
 
@@ -115,7 +131,7 @@ __attribute__((destructor)) static void at_exit(void)
 void watch_exits(void)
 {
 	void (*tell)(void (*)(void)) = dlsym(RTLD_DEFAULT, "softhca_tell_end");
-	at_quick_exit(at_exit);
+	at_quick_exit(at_quick_end);
 	if (tell != NULL)
 		tell(at_end);
 }

@@ -101,8 +101,8 @@ static void call_program(int i, int sig, siginfo_t *info, void *u)
 	bool none = a->sa_handler == SIG_DFL || a->sa_handler == SIG_IGN; // a fault kills the process even if it is ignored
 	if (none || (a->sa_flags & SA_RESETHAND && atomic_exchange(&spent[i], true))) {
 		static const struct sigaction deadly = {.sa_handler = SIG_DFL};
-		check_ends_at_once();
-		at_end();
+		check_crashes();
+		leave_peers();
 		set(sig, &deadly, NULL);
 		if (!again)
 			raise(sig);

@@ -23,6 +23,8 @@ static int knows;
 
 bool advises;
 static bool fatal;
+static _Atomic bool held; // the end of the program is checked, with locks that ending it needs
+static _Atomic bool due;  // an error was found meanwhile that ends the program
 static char dir[PATH_MAX - 64], path[PATH_MAX];
 static pid_t whose; // the process of path
 
@@ -174,17 +176,20 @@ static void record(enum finding what, const struct stack *s, struct line *l)
 {
 	bool ends = false;
 	mutex_lock(FINDINGS_LOCK, &findings_mu);
-	if (!again(what, s) && knows < KNOWN) {
+	bool known_now = again(what, s);
+	if (!known_now && knows < KNOWN) {
 		known[knows++] = (struct known){what, s, 1, 1};
 		put(l, "\"id\":%d}", knows);
 		begin();
 		append(l);
 		ends = fatal && !findings[what].advice;
-	} else if (knows == KNOWN) {
+	} else if (!known_now) {
 		lose("there are too many");
 	}
 	mutex_unlock(&findings_mu);
-	if (ends) {
+	if (ends && atomic_load(&held)) {
+		atomic_store(&due, true);
+	} else if (ends) {
 		check_ends_at_once(); // the thread may hold locks of the checker
 		_exit(FATAL_EXIT);
 	}
@@ -195,7 +200,7 @@ void found(enum finding what, const struct call calls[CALLS], const char *format
 	char text[512];
 	int saved = errno, cancels;
 	va_list args;
-	if ((findings[what].advice && !advises) || is_known(what, calls[0].stack))
+	if ((findings[what].advice && !advises) || atomic_load(&due) || is_known(what, calls[0].stack))
 		return;
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
@@ -217,6 +222,10 @@ void found(enum finding what, const struct call calls[CALLS], const char *format
 	pthread_setcancelstate(cancels, NULL);
 	errno = saved;
 }
+
+void hold_fatal(void) { atomic_store(&held, true); }
+
+int fatal_exit(void) { return atomic_load(&due) ? FATAL_EXIT : 0; }
 
 void count_findings(void)
 {
@@ -251,6 +260,8 @@ void findings_in_child(void)
 {
 	pthread_mutex_init(&findings_mu, NULL);
 	knows = 0;
+	atomic_store(&held, false);
+	atomic_store(&due, false);
 }
 
 // word reports whether a list that commas separate has a word.

@@ -153,6 +153,14 @@ bool region_of(const struct device *d, uint32_t key, struct region *out)
 	return r != NULL;
 }
 
+bool forgets_regions(void)
+{
+	mutex_lock(REGIONS_LOCK, &regions_mu);
+	bool does = ends > ENDED;
+	mutex_unlock(&regions_mu);
+	return does;
+}
+
 bool address_of(const struct region *r, uint64_t addr, uint64_t length, uintptr_t *out)
 {
 	if (r->memory == SOFTHCA_IMPLICIT) {

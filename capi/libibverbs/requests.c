@@ -271,7 +271,8 @@ static bool check_entry(const struct device *d, struct request *r, int i, handle
 	if (g->length == 0)
 		return true;
 	if (!region_of(d, g->lkey, &in)) {
-		found(KEY_UNKNOWN, CALLED({"posted here", r->posted}), "element %d of %s has the lkey 0x%x, and no region has or had this key", i, op, g->lkey);
+		found(KEY_UNKNOWN, CALLED({"posted here", r->posted}), "element %d of %s has the lkey 0x%x, and no region has this key%s", i, op, g->lkey,
+			forgets_regions() ? "; the checker has forgotten the regions that were deregistered first" : " or had it");
 		return false;
 	}
 	if (in.ended != NULL) {

@@ -413,7 +413,7 @@ void each_device(void (*f)(struct device *));
 // exit.c
 void watch_end(void);
 void watch_exits(void);
-void at_end(void);
+void leave_peers(void);
 void end_in_child(void);
 
 // fault.c

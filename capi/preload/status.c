@@ -90,8 +90,11 @@ SHOWN int statx(int dirfd, const char *path, int flags, unsigned mask, struct st
 static COLD bool access_redirected(int dirfd, const char *path, int wanted, int *result)
 {
 	char image_path[IMAGE_PATH_MAX];
+	struct stat s;
 	const enum way way = redirect(dirfd, path, image_path);
 
+	if (way == WAY_INTO && (wanted & W_OK) != 0 && syscall(SYS_newfstatat, AT_FDCWD, image_path, &s, 0) == 0 && stands_for_device(s.st_mode, s.st_dev))
+		wanted &= ~W_OK; // all users may write to the device, but not to the file that represents it
 	if (way == WAY_INTO)
 		*result = (int)syscall(SYS_faccessat, AT_FDCWD, image_path, wanted);
 	return way != WAY_PAST;

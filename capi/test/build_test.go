@@ -112,6 +112,7 @@ func TestBuilds(t *testing.T) {
 	b.buildChecked(t, plain)
 	t.Run("races", func(t *testing.T) { b.compileRaces(t, "gcc") })
 	b.buildNasty(t, plain)
+	b.buildLimits(t, plain)
 	b.buildCM(t, filepath.Join(b.dir, "cm"))
 }
 

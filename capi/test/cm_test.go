@@ -5,6 +5,7 @@ package test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -191,6 +192,23 @@ func TestK1_UnreadEvents(t *testing.T) {
 		}
 		if slices.ContainsFunc(r.Findings, isTold) != want || !want && slices.Contains(names(r, name), name) {
 			t.Errorf("%s: want the finding: %t\n%s", scenario, want, text(t, r))
+		}
+	}
+}
+
+// TestK1_FatalDisconnects runs processes that end at their first finding. Their peers get a DREQ.
+func TestK1_FatalDisconnects(t *testing.T) {
+	p := newCM(t)
+	for _, name := range []string{"wrong-call", "wrong-call-in-thread", "wrong-call-in-handler", "wrong-call-at-exit"} {
+		dir := t.TempDir()
+		out, err := p.do(t, append(p.over(t, p.addresses(1)), "SOFTHCA_CHECK="+findings.Error+",fatal", "SOFTHCA_CHECK_DIR="+dir), name)
+		if want := fmt.Sprintf("exit code %d\nok\n", fatalExit); err != nil || !strings.HasSuffix(out, want) {
+			t.Errorf("%s: %v, want %q\n%s", name, err, want, out)
+		}
+		r, err := check.Read(dir, check.Options{})
+		must.Do(t, err)
+		if len(r.Findings) != 1 || r.Findings[0].Name != "call-refused" {
+			t.Errorf("%s: want call-refused alone\n%s", name, text(t, r))
 		}
 	}
 }

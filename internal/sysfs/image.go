@@ -5,6 +5,7 @@ package sysfs
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -184,13 +185,12 @@ func cpuMask(list string) string {
 	return strings.Join(text, ",")
 }
 
-// The modes of files in /sys. Other users have no access: the directory of the
-// images is private. A file with deviceMode represents a device
-// (capi/preload/value.c).
+// The modes of files in /sys. Other users have access only to the images of root: the directory of
+// other images is private. A file with deviceMode represents a device (capi/preload/value.c).
 const (
 	fileMode   = 0o444
 	dirMode    = 0o755
-	deviceMode = os.ModeSticky | 0o666
+	deviceMode = os.ModeSticky | 0o644 // programs see 0666; others must not write to the file
 )
 
 // write makes the files below an existing empty directory.
@@ -205,6 +205,26 @@ func write(root string, all []entry) error {
 		}
 	}
 	return nil
+}
+
+// allow gives the files below a directory their modes, whatever the umask is. They say nothing that
+// the packets of the adapter do not.
+func allow(root string) error {
+	return filepath.WalkDir(root, func(name string, f fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case f.IsDir():
+			return os.Chmod(name, dirMode)
+		case f.Type() != 0: // a symbolic link
+			return nil
+		}
+		info, err := f.Info()
+		if err == nil && info.Mode()&os.ModeSticky == 0 {
+			err = os.Chmod(name, fileMode)
+		}
+		return err
+	})
 }
 
 func (e *entry) make(name string) error {

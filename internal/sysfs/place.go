@@ -101,7 +101,7 @@ func remake(root string, all []entry, adapters int) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(write(made, all), newBoards(made, adapters))
+	err = errors.Join(write(made, all), allow(made), newBoards(made, adapters))
 	if err == nil {
 		err = os.Rename(made, root)
 	}

@@ -71,7 +71,7 @@ func TestHomeUnderASquatter(t *testing.T) {
 		if err != nil {
 			t.Fatalf("no home while another user squats its names: %v", err)
 		}
-		if err := private(got); err != nil || filepath.Dir(got) != dir || !strings.HasPrefix(filepath.Base(got), "softhca-0") {
+		if err := only(got, temporaryMode()); err != nil || filepath.Dir(got) != dir || !strings.HasPrefix(filepath.Base(got), "softhca-0") {
 			t.Fatalf("home is %s: %v", got, err)
 		}
 		must.Do(t, os.Remove(got)) // so that there is something to squat again

@@ -43,7 +43,7 @@ func TestHomeOfASquattedName(t *testing.T) {
 			must.Do(t, errors.Join(squat(first), squat(first+"-0")))
 			got, err := Home()
 			must.Do(t, err)
-			if err := private(got); err != nil || got == first || got == first+"-0" || filepath.Dir(got) != dir {
+			if err := only(got, temporaryMode()); err != nil || got == first || got == first+"-0" || filepath.Dir(got) != dir {
 				t.Errorf("home is %s, %v: want a private directory of another name in %s", got, err, dir)
 			}
 			if again, err := Home(); err != nil || again != got {
@@ -62,7 +62,7 @@ func TestHomesMadeAtOnce(t *testing.T) {
 		for range callers {
 			go func() {
 				<-start
-				dir, err := another(prefix)
+				dir, err := another(prefix, privateMode)
 				if err != nil {
 					dir = err.Error()
 				}
@@ -89,13 +89,13 @@ func TestAllNamesSquatted(t *testing.T) {
 	for i := range maxSquatted {
 		must.Do(t, os.WriteFile(prefix+strconv.Itoa(i), nil, 0o600))
 	}
-	dir, err := another(prefix)
+	dir, err := another(prefix, privateMode)
 	if err != nil || filepath.Dir(dir) != base || private(dir) != nil || dir == prefix+strconv.Itoa(maxSquatted) {
 		t.Errorf("with %d names taken the directory is %s, %v; want one with a random name", maxSquatted, dir, err)
 	}
 	last := prefix + strconv.Itoa(maxSquatted-1)
 	must.Do(t, os.Remove(last))
-	if dir, err := another(prefix); err != nil || dir != last {
+	if dir, err := another(prefix, privateMode); err != nil || dir != last {
 		t.Errorf("with one name free the directory is %s, %v; want %s", dir, err, last)
 	}
 }

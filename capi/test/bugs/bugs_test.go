@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/check"
+	"github.com/softhca/softhca/internal/environ/setid"
 	"github.com/softhca/softhca/internal/explain"
 	"github.com/softhca/softhca/internal/libraries"
 	"github.com/softhca/softhca/internal/must"
@@ -222,6 +223,27 @@ func TestK1_Check(t *testing.T) {
 		})
 		if code != c.code || has != (c.finding != "") || (c.finding == "" && len(r.Findings) > 0) || len(r.Processes) == 0 {
 			t.Errorf("%q: exit code %d, want %d; want the finding %q\n%s", args[1:], code, c.code, c.finding, out)
+		}
+	}
+}
+
+// TestAnotherUser has root run programs that become another user, who has no access to root's secret:
+// they open the adapter, and both sides exchange packets.
+func TestAnotherUser(t *testing.T) {
+	temp := setid.Dir(t)
+	if _, err := exec.LookPath("setpriv"); err != nil {
+		t.Skip("no setpriv: install util-linux") // the program that becomes another user
+	}
+	command, program := build(t)
+	must.Do(t, errors.Join(os.Chmod(filepath.Dir(command), 0o755), os.Chmod(temp, 0o777|os.ModeSticky)))
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("TMPDIR", temp)
+	user := fmt.Sprint(setid.Stranger)
+	for bug, want := range map[string]string{"late-receive": "status success\n", "beyond": "status remote access error\n"} {
+		cmd := exec.Command(command, "run", "--addr", "127.0.81.1", "--", "setpriv", "--reuid="+user, "--regid="+user, "--clear-groups", program, bug)
+		out, err := cmd.CombinedOutput()
+		if err != nil || string(out) != want {
+			t.Errorf("%s: %v, want %q\n%s", bug, err, want, out)
 		}
 	}
 }

@@ -191,7 +191,7 @@ void hear(int fd)
 
 int main(int argc, char **argv)
 {
-	const struct scenario *all[] = {backlogs, privates, options, endpoints, moves, ports, groups, events, orders, parameters, threads, deaths, sixes, endings, titles, closings, unreads};
+	const struct scenario *all[] = {backlogs, privates, options, endpoints, moves, ports, groups, events, orders, parameters, threads, deaths, sixes, endings, titles, closings, unreads, wrongs};
 	alarm(150); // bounds the wait for missing events
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		for (const struct scenario *s = all[i]; s->name != NULL; s++) {

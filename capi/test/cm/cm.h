@@ -29,7 +29,7 @@ enum { INVALID_SERVICE = 8, CONSUMER_REJECTS = 28 };
 
 // The scenarios of the other files; the last has no name.
 extern const struct scenario backlogs[], privates[], options[], endpoints[], moves[], ports[], groups[], events[], orders[], parameters[],
-	threads[], deaths[], sixes[], endings[], titles[], closings[], unreads[];
+	threads[], deaths[], sixes[], endings[], titles[], closings[], unreads[], wrongs[];
 
 struct sockaddr_in here(int port);
 struct rdma_event_channel *open_channel(void);
