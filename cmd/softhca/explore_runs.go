@@ -93,9 +93,6 @@ func (f *exploreFlags) check() (*fault.Rule, error) {
 			return nil, usagef("--only: %q: %s", k, text.Want(k, explore.Kinds()))
 		}
 	}
-	if f.budget < 0 || f.limit < 0 {
-		return nil, usagef("--time and --limit must not be negative")
-	}
 	if f.replay == "" {
 		return nil, nil
 	}
@@ -213,7 +210,7 @@ func (f *exploreFlags) again(cmd *cobra.Command, p *explore.Program, first *expl
 	if r.Why != "" {
 		why = ": " + r.Why
 	}
-	_, err = fmt.Fprintf(out, "%s, exit code %d%s\n  %s\n", r.Verdict, r.Code, why, r.Verdict.Text())
+	_, err = fmt.Fprintf(out, "%s%s\n  %s\n", r.Verdict, why, r.Verdict.Text())
 	if err == nil && r.Verdict.Finding() {
 		err = fmt.Errorf("%s: %s", r.Verdict, rule.Explain())
 	}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/softhca/softhca/internal/explore"
+	"github.com/softhca/softhca/internal/must"
+)
+
+// allocates is a program that counts a call of AllocPD as an adapter does, and fails as its argument says if a fault is asked for. Its
+// file has the layout of internal/fault/sites.
+const allocates = `zeros() { head -c "$1" /dev/zero; }
+acted='\000'
+[ -z "$SOFTHCA_FAULTS" ] || acted='\001'
+{ printf a-sites1; zeros 16; printf $acted; zeros 39; printf '\001'; zeros 1983; } > "$SOFTHCA_SITES/prog.1.sites"
+echo "run with $SOFTHCA_CHECK and <$SOFTHCA_FAULTS>"
+[ -z "$SOFTHCA_FAULTS" ] || eval "$1"
+`
+
+// explore runs the installed command.
+func (i *installation) explore(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), i.command, append([]string{"explore"}, args...)...)
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	_ = cmd.Run() // its state has the exit code
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// TestExploreCommand explores programs: what is printed, and the exit code.
+func TestExploreCommand(t *testing.T) {
+	i := install(t)
+	t.Chdir(t.TempDir())
+	const rule = "fail errno=ENOMEM nth=1 op=AllocPD process=prog.1"
+	prog := func(how string, flags ...string) []string {
+		return append(flags, "--", "sh", "-c", allocates, "sh", how)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		out  []string // parts of the standard output; after "not ", what must not be there
+		errs string   // a part of the standard error output
+	}{
+		{prog("exit 3"), 0, []string{"1 of 1 faults tried in ", ", in prog.1\n     1 reported   the program ended with an error\n", "not again:"}, ""},
+		{prog(":"), 0, []string{"     1 absorbed   the program ended well\n"}, ""},
+		{prog("kill -SEGV $$"), 1, []string{
+			"crashed: prog.1: call of AllocPD 1 of 1 fails with ENOMEM\n  signal 11 (segmentation fault)\n",
+			"  | run with error and <" + rule + ">\n", "  again: softhca explore --replay '" + rule + "' -- sh -c '", "     1 crashed    a signal"}, "explore: 1 finding\n"},
+		{prog("sleep 1000", "--limit", "1s"), 1, []string{"hung: prog.1: call", "still running: sleep\n"}, "explore: 1 finding\n"},
+		{prog(":", "--only", "wc"), 0, []string{"0 of 0 faults tried"}, ""},
+		{prog(":", "--list"), 0, []string{rule + "\n"}, ""},
+		{prog(":", "--list", "--only", "wc"), 0, []string{"not fail"}, ""},
+		{prog("exit 3", "--replay", rule), 0, []string{"run with error and <" + rule + ">\n", "reported: exit code 3\n"}, ""},
+		{prog("kill -ABRT $$", "--replay", rule), 1, []string{"crashed: signal 6 (aborted)\n"}, "explore: crashed: makes the 1st call of AllocPD in process prog.1 fail with ENOMEM\n"},
+		{[]string{"--", "true"}, 1, nil, "explore: the program must end well without a fault; it did, but no process opened an adapter, so nothing can fail\n"},
+		{[]string{"--", "sh", "-c", "echo why; exit 7"}, 1, nil, "\nwhy\n"},
+		{[]string{"--", "/no/such/program"}, 1, nil, "it ended with exit code 127:\n"},
+		{nil, 2, nil, "softhca explore needs a program to run"},
+		{[]string{"--only", "call,cw", "--", "true"}, 2, nil, `--only: "cw": want call or wc; did you mean wc?`},
+		{[]string{"--limit", "-1s", "--", "true"}, 2, nil, "--limit -1s: a time is not negative"},
+		{[]string{"--replay", "fial op=RegMR", "--", "true"}, 2, nil, "did you mean fail?"},
+		{[]string{"--replay", "drop; drop", "--", "true"}, 2, nil, "--replay: want one fault"},
+		{[]string{"--list", "--replay", rule, "--", "true"}, 2, nil, "--list and --replay exclude each other"},
+	} {
+		code, out, errs := i.explore(t, c.args...)
+		if code != c.code || !strings.Contains(errs, c.errs) || c.errs == "" && errs != "" {
+			t.Errorf("%q: exit code %d, want %d\n%s\n%s", c.args, code, c.code, out, errs)
+		}
+		for _, want := range c.out {
+			if not, absent := strings.CutPrefix(want, "not "); strings.Contains(out, not) == absent {
+				t.Errorf("%q: want %s in\n%s", c.args, want, out)
+			}
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "softhca-*-*")); len(left) > 0 || err != nil {
+		t.Errorf("%v is left behind; %v", left, err)
+	}
+}
+
+// TestExploreJSON writes the report and the list as JSON.
+func TestExploreJSON(t *testing.T) {
+	i := install(t)
+	t.Chdir(t.TempDir())
+	for _, to := range []string{"-", "x.json"} {
+		code, out, errs := i.explore(t, "--json", to, "--", "sh", "-c", allocates, "sh", "exit 3")
+		if code != 0 || (to == "-") == strings.Contains(out, "faults tried") {
+			t.Errorf("%d\n%s\n%s", code, out, errs)
+		}
+		if to != "-" {
+			b, err := os.ReadFile(to)
+			must.Do(t, err)
+			out = string(b)
+		}
+		var r explore.Report
+		must.Do(t, json.Unmarshal([]byte(out), &r))
+		if r.Tried != 1 || r.Results[0].Verdict != explore.Reported || r.Results[0].Code != 3 {
+			t.Errorf("%+v", r)
+		}
+		code, out, errs = i.explore(t, "--list", "--json", "-", "--", "sh", "-c", allocates, "sh", ":")
+		var faults []explore.Fault
+		must.Do(t, json.Unmarshal([]byte(out), &faults))
+		if code != 0 || len(faults) != 1 || faults[0].What != "AllocPD" || faults[0].Of != 1 {
+			t.Errorf("%d\n%s\n%s", code, out, errs)
+		}
+	}
+	code, _, errs := i.explore(t, "--json", "no/such/x.json", "--", "sh", "-c", allocates, "sh", ":")
+	if code != 1 || !strings.Contains(errs, "no/such/x.json: no such file or directory") {
+		t.Errorf("%d\n%s", code, errs)
+	}
+}
