@@ -311,6 +311,23 @@ func TestJSON(t *testing.T) {
 		}
 	}
 	checkReports(t, check)
+	checkFiles(t, check)
+	for _, c := range slices.Sorted(maps.Keys(p.commands)) {
+		if !said[c] {
+			t.Errorf("nothing shows what %s prints", c)
+		}
+	}
+	for _, object := range slices.Sorted(maps.Keys(p.objects)) {
+		// What no capture here has, a failed simulation, and processes that share an address.
+		if seldom := []string{"decode.XRCETH", "decode.FETH", "simFailure", "devices.Share", "devices.Near", "broker.Member"}; !p.used[object] && !slices.Contains(seldom, object) {
+			t.Errorf("no command printed a %s", object)
+		}
+	}
+}
+
+// checkFiles checks what run --check and explore write.
+func checkFiles(t *testing.T, check func(says, out string)) {
+	t.Helper()
 	findings, err := checks.Read("../../internal/check/testdata/records", checks.Options{Advice: true})
 	must.Do(t, err)
 	var printed strings.Builder
@@ -324,17 +341,6 @@ func TestJSON(t *testing.T) {
 	printed.Reset()
 	must.Do(t, writeFaults(&printed, []explore.Fault{explored.Results[0].Fault}))
 	check("softhca explore --list --json FILE", printed.String())
-	for _, c := range slices.Sorted(maps.Keys(p.commands)) {
-		if !said[c] {
-			t.Errorf("nothing shows what %s prints", c)
-		}
-	}
-	for _, object := range slices.Sorted(maps.Keys(p.objects)) {
-		// What no capture here has, a failed simulation, and processes that share an address.
-		if seldom := []string{"decode.XRCETH", "decode.FETH", "simFailure", "devices.Share", "devices.Near", "broker.Member"}; !p.used[object] && !slices.Contains(seldom, object) {
-			t.Errorf("no command printed a %s", object)
-		}
-	}
 }
 
 // TestJSONPageNamesAllCommands looks for commands that can print JSON.

@@ -1,6 +1,8 @@
 package sites
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/softhca/softhca/ib"
@@ -126,6 +129,26 @@ func TestForeignFiles(t *testing.T) {
 	}
 	if _, err := Open(filepath.Join(dir, "missing")); err == nil {
 		t.Error("a directory that is missing has a log")
+	}
+}
+
+// TestTooManyProcesses fills a directory with the files of as many processes as there can be.
+func TestTooManyProcesses(t *testing.T) {
+	dir, program := t.TempDir(), programName(os.Args[0])
+	valid := binary.NativeEndian.AppendUint64(nil, magic)
+	valid = append(valid, make([]byte, size-len(valid))...)
+	for n := range maxSiblings {
+		must.Do(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s.%d%s", program, n+1, suffix)), valid, 0o600))
+	}
+	if all, err := Read(dir); err != nil || len(all) != maxProcesses {
+		t.Errorf("%d processes, %v", len(all), err)
+	}
+	if _, err := Open(dir); !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("one more process: %v", err)
+	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "x.1"+suffix), valid, 0o600))
+	if _, err := Read(dir); !errors.Is(err, ib.ENOSPC) {
+		t.Errorf("the files of one more process: %v", err)
 	}
 }
 
