@@ -51,7 +51,7 @@ var cCheckNoteMutants = slices.Concat(
 	}),
 	cBugsIn("capi/libibverbs/exit.c", []cMutant{
 		{name: "check-not-at-quick-exit", in: "watch_exits",
-			old: "at_quick_exit(at_exit);", new: ";",
+			old: "at_quick_exit(at_quick_end);", new: ";",
 			sees: "no finding for an error that is left when quick_exit ends it"},
 	}),
 )
