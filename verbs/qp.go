@@ -362,7 +362,7 @@ func (q *QP) postReceives(wrs []RecvWR) (int, error) {
 		p := q.check.Receive(&wrs[i])
 		var err error
 		if p.Full() {
-			err = q.obj.QP.RefuseRecv(&wrs[i])
+			err = qp.RefuseRecv(q.obj.QP, &wrs[i])
 		} else {
 			_, err = q.obj.QP.PostRecv(wrs[i])
 		}

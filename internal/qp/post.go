@@ -182,14 +182,14 @@ func (q *QP) checkInline(wr *ib.SendWR, req *request) (uint64, error) {
 // taken, as PostSend does. In ERR the caller rings the doorbell of the shard, which
 // flushes them.
 func (q *QP) PostRecv(wrs ...ib.RecvWR) (n int, err error) {
-	own, err := q.ownReceives()
+	own, err := receivesOf(q)
 	if err != nil {
 		return 0, err
 	}
 	own.mu.Lock()
 	defer own.mu.Unlock()
 	for n = range wrs {
-		if err := q.takesReceives(); err != nil {
+		if err := takesReceives(q.State()); err != nil {
 			return n, err
 		}
 		if err := own.post(&wrs[n]); err != nil {
@@ -199,11 +199,11 @@ func (q *QP) PostRecv(wrs ...ib.RecvWR) (n int, err error) {
 	return len(wrs), nil
 }
 
-// RefuseRecv returns the error of PostRecv if the queue were full. It posts nothing.
-func (q *QP) RefuseRecv(wr *ib.RecvWR) error {
-	own, err := q.ownReceives()
+// RefuseRecv returns the error of QP.PostRecv if the queue were full. It posts nothing.
+func RefuseRecv(q *QP, wr *ib.RecvWR) error {
+	own, err := receivesOf(q)
 	if err == nil {
-		err = q.takesReceives()
+		err = takesReceives(q.State())
 	}
 	if err != nil {
 		return err
@@ -211,8 +211,8 @@ func (q *QP) RefuseRecv(wr *ib.RecvWR) error {
 	return own.refuse(wr)
 }
 
-// ownReceives returns the receive queue of the queue pair.
-func (q *QP) ownReceives() (*recvQueue, error) {
+// receivesOf returns the receive queue that belongs to a queue pair.
+func receivesOf(q *QP) (*recvQueue, error) {
 	if q.srq != nil {
 		return nil, fmt.Errorf("post receive: the QP takes its receives from an SRQ: %w", ib.EINVAL)
 	}
@@ -222,9 +222,9 @@ func (q *QP) ownReceives() (*recvQueue, error) {
 	return &q.rq, nil
 }
 
-// takesReceives returns the error of posting a receive in the state of the queue pair, nil if the state allows it.
-func (q *QP) takesReceives() error {
-	if st := q.State(); behaviourOf(st).postRecv == postRefuse {
+// takesReceives returns the error of posting a receive in a state, nil if the state allows it.
+func takesReceives(st ib.QPState) error {
+	if behaviourOf(st).postRecv == postRefuse {
 		return fmt.Errorf("post receive in state %v: it takes INIT: %w", st, ib.EINVAL)
 	}
 	return nil
