@@ -53,6 +53,10 @@ type checked = live.Door
 // checked may write to memory that another one sends. Without knowing what it writes, the checker does not
 // report send-buffer-changed while the process has such an adapter.
 //
+// Queues of a checked adapter hold what those of hardware hold: a request takes an entry until the program has polled a
+// completion that covers it. Posts to a full queue fail with an error that unwraps to ENOMEM. An adapter that is not
+// checked also has room for new requests when it has finished earlier ones.
+//
 // "softhca run --check" checks all adapters of a program without this option.
 //
 // The goroutine whose call shows the bug calls report before the call returns, so several goroutines may call

@@ -139,7 +139,7 @@ func (q *QP) postBind(wr *ib.SendWR) error {
 // putBind puts one request into the send queue.
 func (q *QP) putBind(wr *ib.SendWR) (qp.Posted, error) {
 	if q.check != nil {
-		q.check.Begin()
+		q.beginPost()
 		defer q.check.End()
 	}
 	sends := q.obj.QP.Sends()
@@ -148,8 +148,6 @@ func (q *QP) putBind(wr *ib.SendWR) (qp.Posted, error) {
 		err := sends.Post(wr)
 		return sends.Posted(), err
 	}
-	p := q.check.Send(wr, sends.Next(), nil)
-	err := sends.Post(wr)
-	p.Done(err)
+	err := q.postChecked(&sends, wr, nil)
 	return sends.Posted(), err
 }

@@ -293,7 +293,7 @@ func (q *QP) postSend(wrs []SendWR) (n int, work qp.Posted, err error) {
 // postList posts a list and returns how many requests it posted.
 func (q *QP) postList(wrs []SendWR) (n int, work qp.Posted, err error) {
 	if q.check != nil {
-		q.check.Begin()
+		q.beginPost()
 		defer q.check.End()
 	}
 	sends := q.obj.QP.Sends()
@@ -307,9 +307,7 @@ func (q *QP) postList(wrs []SendWR) (n int, work qp.Posted, err error) {
 			}
 		}
 		if q.check != nil {
-			p := q.check.Send(&wr, sends.Next(), wrs[n].AH.checked())
-			err = sends.Post(&wr)
-			p.Done(err)
+			err = q.postChecked(&sends, &wr, wrs[n].AH.checked())
 		} else {
 			err = sends.Post(&wr)
 		}
@@ -319,6 +317,27 @@ func (q *QP) postList(wrs []SendWR) (n int, work qp.Posted, err error) {
 		n++
 	}
 	return n, sends.Posted(), err
+}
+
+// beginPost begins the posts of a program that is checked. If it has polled an error, the adapter may not have moved
+// the queue pair yet: it adds the completion first. The checker looks at the state that the error led to.
+func (q *QP) beginPost() {
+	if q.check.Moves() {
+		q.dev.Settle()
+	}
+	q.check.Begin()
+}
+
+// postChecked posts a request of a program that is checked. The queue may be full although the adapter has room.
+func (q *QP) postChecked(s *qp.Sends, wr *ib.SendWR, ah *live.Object) (err error) {
+	p := q.check.Send(wr, s.Next(), ah)
+	if p.Full() {
+		err = s.Refuse(wr)
+	} else {
+		err = s.Post(wr)
+	}
+	p.Done(err)
+	return err
 }
 
 // postRecv posts to the receive queue and returns how many requests it posted.
@@ -341,7 +360,12 @@ func (q *QP) postReceives(wrs []RecvWR) (int, error) {
 	defer q.check.End()
 	for i := range wrs {
 		p := q.check.Receive(&wrs[i])
-		_, err := q.obj.QP.PostRecv(wrs[i])
+		var err error
+		if p.Full() {
+			err = qp.RefuseRecv(q.obj.QP, &wrs[i])
+		} else {
+			_, err = q.obj.QP.PostRecv(wrs[i])
+		}
 		if p.Done(err); err != nil {
 			return i, err
 		}

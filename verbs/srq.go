@@ -75,7 +75,11 @@ func (s *SRQ) post(wr *RecvWR) error {
 	s.check.Begin()
 	defer s.check.End()
 	p := s.check.Receive(wr)
-	err := s.obj.SRQ.PostRecv(wr)
+	post := s.obj.SRQ.PostRecv
+	if p.Full() {
+		post = s.obj.SRQ.RefuseRecv
+	}
+	err := post(wr)
 	p.Done(err)
 	return err
 }

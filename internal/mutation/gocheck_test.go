@@ -14,7 +14,7 @@ const (
 )
 
 // goCheckMutants are bugs of the checker of programs in Go.
-var goCheckMutants = slices.Concat(goCheckSinkMutants, goCheckObjectMutants, goCheckRegionMutants, goCheckPostMutants, goCheckPollMutants, goCheckVerbsMutants)
+var goCheckMutants = slices.Concat(goCheckSinkMutants, goCheckObjectMutants, goCheckRegionMutants, goCheckPostMutants, goCheckFullMutants, goCheckPollMutants, goCheckVerbsMutants)
 
 // goCheckSinkMutants are bugs with what is reported, how often, and where.
 var goCheckSinkMutants = slices.Concat(
@@ -219,12 +219,6 @@ var goCheckPostMutants = bugsIn("internal/check/live", []mutant{
 		new: "q.due >= int(q.cq.Cap())"},
 	{name: "go-check-completions-due-never-fall", in: "requests.remove", test: goUse,
 		old: "rs.due(-1)"},
-	{name: "go-check-requests-without-bound", in: "Posting.judge", test: "TestRequestsAreBounded",
-		old: "len(to.list) >= 2*int(to.limit)+neighbours",
-		new: "false"},
-	{name: "go-check-last-entry-overfills", in: "Posting.fits", test: goUse,
-		old: "n < int(to.limit)",
-		new: "n+1 < int(to.limit)"},
 	{name: "go-check-polled-requests-stay-signaled", in: "requests.remove", test: goUse,
 		old: "rs.signaled--"},
 	{name: "go-check-destroyed-queue-pair-leaves-requests", in: "QP.Destroyed", test: goUse,
@@ -234,6 +228,63 @@ var goCheckPostMutants = bugsIn("internal/check/live", []mutant{
 	{name: "go-check-resized-queue-keeps-its-limit", in: "SRQ.Resized", test: goUse,
 		old: "s.receives.lose()"},
 })
+
+// goCheckFullMutants are bugs with posts to full queues.
+var goCheckFullMutants = slices.Concat(
+	bugsIn("internal/check/live", []mutant{
+		{name: "go-check-full-queues-not-refused", in: "requests.full", test: "TestRequestsAreBounded",
+			old: "rs.lost || len(rs.list) < int(rs.limit)",
+			new: "true"},
+		{name: "go-check-last-entry-refused", in: "requests.full", test: goUse,
+			old: "len(rs.list) < int(rs.limit)",
+			new: "len(rs.list)+1 < int(rs.limit)"},
+		{name: "go-check-overrun-queue-is-full", in: "requests.full", test: "TestOverrunQueuesAreNotFull",
+			old: "rs.cq != nil && rs.cq.cq.Failed()",
+			new: "false"},
+		{name: "go-check-full-queue-told-at-once", in: "Posting.refused", test: "TestPostsInVain",
+			old: "time.Since(r.since) <= postsInVain",
+			new: "false"},
+		{name: "go-check-posts-in-vain-not-told", in: "Posting.refused", test: goUse,
+			old: "time.Since(r.since) <= postsInVain",
+			new: "true"},
+		{name: "go-check-full-queue-told-without-completions", in: "Posting.refused", test: "TestPostsInVain",
+			old: "!wait",
+			new: "false"},
+		{name: "go-check-polls-between-refused-posts-not-noticed", in: "Posting.refused", test: "TestPostsInVain",
+			old: "r.at == nil || r.polled != polled",
+			new: "r.at == nil"},
+		{name: "go-check-signaled-requests-never-reclaimed", in: "Posting.refused", test: goUse,
+			old: "!p.r.receive && to.signaled == 0",
+			new: "!p.r.receive"},
+		{name: "go-check-wrong-requests-fill-queues", in: "Posting.refused", test: goUse,
+			old: "!errors.Is(err, ib.ENOMEM)",
+			new: "false"},
+		{name: "go-check-completions-of-shared-receives-not-seen", in: "Checker.completions", test: "TestPostsInVain",
+			old: "q.srq == nil || q.srq.receives != rs || q.recvCQ == nil",
+			new: "true"},
+	}),
+	bugsIn("verbs", []mutant{
+		{name: "go-check-post-after-error-not-settled", in: "QP.beginPost", test: "TestPostedRightAfterTheError",
+			old: "q.dev.Settle()"},
+		{name: "go-check-full-send-queue-takes-requests", in: "QP.postChecked", test: goUse,
+			old: "p.Full()",
+			new: "false"},
+		{name: "go-check-full-receive-queue-takes-requests", in: "QP.postReceives", test: goUse,
+			old: "p.Full()",
+			new: "false"},
+		{name: "go-check-full-shared-queue-takes-requests", in: "SRQ.post", test: goUse,
+			old: "p.Full()",
+			new: "false"},
+	}),
+	bugsIn("internal/qp", []mutant{
+		{name: "go-check-wrong-sends-have-no-room", in: "Sends.Refuse", test: goUse,
+			old: "return err",
+			new: "return errQueueFull"},
+		{name: "go-check-wrong-receives-have-no-room", in: "recvQueue.refuse", test: goUse,
+			old: "return err",
+			new: "return errQueueFull"},
+	}),
+)
 
 // goCheckPollMutants are bugs with the completions that the program polls, at which the memory of requests is the
 // program's again.
@@ -288,8 +339,8 @@ var goCheckPollMutants = bugsIn("internal/check/live", []mutant{
 // goCheckVerbsMutants are bugs with the calls of the verbs that the checker looks at.
 var goCheckVerbsMutants = slices.Concat(
 	bugsIn("verbs", []mutant{
-		{name: "go-check-posts-not-looked-at", in: "QP.postList", test: goMemory,
-			old: "p := q.check.Send(&wr, sends.Next(), wrs[n].AH.checked())",
+		{name: "go-check-posts-not-looked-at", in: "QP.postChecked", test: goMemory,
+			old: "p := q.check.Send(wr, s.Next(), ah)",
 			new: "p := (*live.Posting)(nil)"},
 		{name: "go-check-single-receives-not-looked-at", in: "QP.postReceives", test: goMemory,
 			old: "q.check == nil",

@@ -75,11 +75,8 @@ func (s *Sends) Done() {
 
 // Post adds a work request, as QP.PostSend does. It copies wr.
 func (s *Sends) Post(wr *ib.SendWR) error {
-	q, sq := s.q, &s.q.sq
-	if st := q.State(); behaviourOf(st).postSend == postRefuse {
-		return fmt.Errorf("post send in state %v: it takes RTS: %w", st, ib.EINVAL)
-	}
-	length, err := q.checkSend(wr)
+	sq := &s.q.sq
+	length, err := s.check(wr)
 	if err != nil {
 		return err
 	}
@@ -91,6 +88,22 @@ func (s *Sends) Post(wr *ib.SendWR) error {
 	s.posted.Requests++
 	s.posted.Bytes += uint64(length)
 	return nil
+}
+
+// Refuse returns the error of Post if the queue were full. It posts nothing.
+func (s *Sends) Refuse(wr *ib.SendWR) error {
+	if _, err := s.check(wr); err != nil {
+		return err
+	}
+	return errQueueFull
+}
+
+// check returns the bytes of payload of a work request that the queue pair takes in its state.
+func (s *Sends) check(wr *ib.SendWR) (uint32, error) {
+	if st := s.q.State(); behaviourOf(st).postSend == postRefuse {
+		return 0, fmt.Errorf("post send in state %v: it takes RTS: %w", st, ib.EINVAL)
+	}
+	return s.q.checkSend(wr)
 }
 
 // checkSend applies the rules of posting and returns the bytes of payload.
@@ -169,18 +182,15 @@ func (q *QP) checkInline(wr *ib.SendWR, req *request) (uint64, error) {
 // taken, as PostSend does. In ERR the caller rings the doorbell of the shard, which
 // flushes them.
 func (q *QP) PostRecv(wrs ...ib.RecvWR) (n int, err error) {
-	if q.srq != nil {
-		return 0, fmt.Errorf("post receive: the QP takes its receives from an SRQ: %w", ib.EINVAL)
+	own, err := receivesOf(q)
+	if err != nil {
+		return 0, err
 	}
-	if !q.rq.exists() {
-		return 0, fmt.Errorf("post receive: %v QPs have no receive queue: %w", q.ep.typ, ib.EINVAL)
-	}
-	own := &q.rq
 	own.mu.Lock()
 	defer own.mu.Unlock()
 	for n = range wrs {
-		if st := q.State(); behaviourOf(st).postRecv == postRefuse {
-			return n, fmt.Errorf("post receive in state %v: it takes INIT: %w", st, ib.EINVAL)
+		if err := takesReceives(q.State()); err != nil {
+			return n, err
 		}
 		if err := own.post(&wrs[n]); err != nil {
 			return n, err
@@ -189,17 +199,46 @@ func (q *QP) PostRecv(wrs ...ib.RecvWR) (n int, err error) {
 	return len(wrs), nil
 }
 
+// RefuseRecv returns the error of QP.PostRecv if the queue were full. It posts nothing.
+func RefuseRecv(q *QP, wr *ib.RecvWR) error {
+	own, err := receivesOf(q)
+	if err == nil {
+		err = takesReceives(q.State())
+	}
+	if err != nil {
+		return err
+	}
+	return own.refuse(wr)
+}
+
+// receivesOf returns the receive queue that belongs to a queue pair.
+func receivesOf(q *QP) (*recvQueue, error) {
+	if q.srq != nil {
+		return nil, fmt.Errorf("post receive: the QP takes its receives from an SRQ: %w", ib.EINVAL)
+	}
+	if !q.rq.exists() {
+		return nil, fmt.Errorf("post receive: %v QPs have no receive queue: %w", q.ep.typ, ib.EINVAL)
+	}
+	return &q.rq, nil
+}
+
+// takesReceives returns the error of posting a receive in a state, nil if the state allows it.
+func takesReceives(st ib.QPState) error {
+	if behaviourOf(st).postRecv == postRefuse {
+		return fmt.Errorf("post receive in state %v: it takes INIT: %w", st, ib.EINVAL)
+	}
+	return nil
+}
+
 var errRecvTooLong = errors.New("post receive: scatter elements hold more than 2^31 bytes")
 
 // post adds a work request. The caller holds the lock.
 func (r *recvQueue) post(wr *ib.RecvWR) error {
-	n := memory.TotalLength(wr.SGList)
-	switch {
-	case len(wr.SGList) > int(r.maxSGE):
-		return fmt.Errorf("post receive: %d scatter elements, the queue takes %d: %w", len(wr.SGList), r.maxSGE, ib.EINVAL)
-	case n > MaxMessage:
-		return fmt.Errorf("%w: %w", errRecvTooLong, ib.EINVAL)
-	case r.Full(r.Prod()):
+	n, err := r.check(wr)
+	if err != nil {
+		return err
+	}
+	if r.Full(r.Prod()) {
 		return errQueueFull
 	}
 	i, sges := r.Prod(), uint32(len(wr.SGList))
@@ -207,6 +246,26 @@ func (r *recvQueue) post(wr *ib.RecvWR) error {
 	copy(r.SGEs(i, sges), wr.SGList)
 	r.Publish(i + 1)
 	return nil
+}
+
+// refuse returns the error of post if the queue were full.
+func (r *recvQueue) refuse(wr *ib.RecvWR) error {
+	if _, err := r.check(wr); err != nil {
+		return err
+	}
+	return errQueueFull
+}
+
+// check applies the rules of posting and returns the bytes of the scatter elements.
+func (r *recvQueue) check(wr *ib.RecvWR) (uint64, error) {
+	n := memory.TotalLength(wr.SGList)
+	switch {
+	case len(wr.SGList) > int(r.maxSGE):
+		return 0, fmt.Errorf("post receive: %d scatter elements, the queue takes %d: %w", len(wr.SGList), r.maxSGE, ib.EINVAL)
+	case n > MaxMessage:
+		return 0, fmt.Errorf("%w: %w", errRecvTooLong, ib.EINVAL)
+	}
+	return n, nil
 }
 
 // sendQueue is the queue of send work requests. Its entries may be in memory

@@ -110,6 +110,9 @@ func (s *SRQ) PostRecv(wr *ib.RecvWR) error {
 	return s.rq.post(wr)
 }
 
+// RefuseRecv returns the error of PostRecv if the queue were full. It posts nothing.
+func (s *SRQ) RefuseRecv(wr *ib.RecvWR) error { return s.rq.refuse(wr) }
+
 // take moves the oldest work request into the slot, and copies its elements
 // into the slot.
 func (s *SRQ) take(slot *recvSlot) bool {

@@ -140,7 +140,6 @@ func TestReportedBeforeTheCallReturns(t *testing.T) {
 	send := r.send(64)
 	send.SGList[0] = other.SGE(0, 64)
 	r.fails(true)
-	r.a.qp.State() // waits until it is ERR
 	for _, c := range []struct {
 		finds string
 		call  func() error

@@ -91,16 +91,26 @@ func localOperationError(r *rig, bug bool) {
 	r.close()
 }
 
-// post posts a request. It waits until an earlier request has completed if the send queue is full.
+// post posts a request, again and again if the queue is full.
 func (r *rig) post(wr verbs.SendWR) {
-	for end := time.Now().Add(time.Minute); ; {
-		err := r.a.qp.PostSend(wr)
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, ib.ENOMEM) || time.Now().After(end) {
+	for again := r.again(); again(r.a.qp.PostSend(wr)); {
+	}
+}
+
+// again returns a function that reports whether to post again after an error: while the queue is full, until something is
+// found, and a few times more.
+func (r *rig) again() func(error) bool {
+	more, end := depth, time.Now().Add(time.Minute)
+	return func(err error) bool {
+		switch {
+		case err == nil:
+			return false
+		case !errors.Is(err, ib.ENOMEM) || time.Now().After(end):
 			r.t.Fatal(err)
+		case len(r.found) > 0:
+			more--
 		}
+		return more > 0
 	}
 }
 
@@ -147,7 +157,8 @@ func (r *rig) receiveAgain(q interface{ PostRecv(...verbs.RecvWR) error }, bug b
 				r.want(r.b.cq, verbs.WCSuccess)
 			}
 		}
-		must.Do(r.t, q.PostRecv(r.receive(uint64(i)*8, 8)))
+		for again := r.again(); again(q.PostRecv(r.receive(uint64(i)*8, 8))); {
+		}
 	}
 	if bug {
 		r.want(r.b.cq, verbs.WCSuccess)
@@ -442,7 +453,7 @@ func allSignaled(r *rig, bug bool) {
 			r.want(r.a.cq, verbs.WCSuccess)
 		}
 	}
-	for i := 0; bug && i < 2*depth; i++ {
+	for i := 0; bug && i < depth; i++ {
 		r.want(r.a.cq, verbs.WCSuccess)
 	}
 	r.close()
@@ -501,6 +512,120 @@ func refusedTakeNoRoom(r *rig, _ bool) {
 	r.close()
 }
 
+// full requires that a list was refused with ENOMEM at request n.
+func (r *rig) full(err error, n int) {
+	r.t.Helper()
+	var list *verbs.PostError
+	if !errors.Is(err, ib.ENOMEM) || !errors.As(err, &list) || list.Index != n || list.WRID != uint64(n) {
+		r.t.Fatalf("a list that is longer than a queue is refused with %v: want ENOMEM at request %d", err, n)
+	}
+}
+
+// The program posts until the queue is full, even twice in a row, and then polls.
+func sendsUntilFull(r *rig, _ bool) {
+	r.open(settings{})
+	list := make([]verbs.SendWR, depth+2)
+	for i := range list {
+		list[i] = r.write(8)
+		list[i].WRID = uint64(i)
+	}
+	for range 3 {
+		r.full(r.a.qp.PostSend(list...), depth)
+		r.arrives(r.a.cq)
+		r.full(r.a.qp.PostSend(list[:1]...), 0)
+		for range depth {
+			r.want(r.a.cq, verbs.WCSuccess)
+		}
+	}
+	r.close()
+}
+
+// receivesUntilFull does it with receives. They wait for messages at first, and then for the program.
+func (r *rig) receivesUntilFull(q interface{ PostRecv(...verbs.RecvWR) error }) {
+	list := make([]verbs.RecvWR, depth+2)
+	for i := range list {
+		list[i] = r.receive(uint64(i)*8, 8)
+		list[i].WRID = uint64(i)
+	}
+	for range 3 {
+		r.full(q.PostRecv(list...), depth)
+		for range depth {
+			must.Do(r.t, r.a.qp.PostSend(r.send(8)))
+			r.want(r.a.cq, verbs.WCSuccess)
+			r.full(q.PostRecv(list[:1]...), 0)
+		}
+		for range depth {
+			r.want(r.b.cq, verbs.WCSuccess)
+		}
+	}
+	r.close()
+}
+
+func receiveQueueUntilFull(r *rig, _ bool) {
+	r.open(settings{})
+	r.receivesUntilFull(r.b.qp)
+}
+
+func srqUntilFull(r *rig, _ bool) {
+	r.open(settings{shared: true})
+	r.receivesUntilFull(r.b.srq)
+}
+
+// A wrong request has its own error, although the queue is full.
+func wrongInFullQueues(r *rig, _ bool) {
+	r.open(settings{})
+	wrong, long := r.write(8), r.receive(0, 8)
+	wrong.Flags, wrong.InlineData = 0, []byte("without the flag")
+	long.SGList = make([]verbs.SGE, 3)
+	r.fill()
+	for range depth {
+		wr := r.write(8)
+		wr.Flags = 0
+		must.Do(r.t, r.a.qp.PostSend(wr))
+	}
+	srq, err := r.b.pd.CreateSRQ(&verbs.SRQInitAttr{MaxWR: 1, MaxSGE: 2})
+	must.Do(r.t, err)
+	must.Do(r.t, srq.PostRecv(r.receive(0, 8)))
+	for what, err := range map[string]error{"send": r.a.qp.PostSend(wrong), "receive": r.b.qp.PostRecv(long), "shared receive": srq.PostRecv(long)} {
+		must.Fail(r.t, err, ib.EINVAL, "a wrong "+what+" to a full queue")
+	}
+	must.Do(r.t, srq.Destroy())
+	r.close()
+}
+
+// A full queue is empty after RESET, and its requests do not complete.
+func emptyAfterReset(r *rig, _ bool) {
+	r.open(settings{})
+	for range 3 {
+		r.fill()
+		must.Fail(r.t, r.b.qp.PostRecv(r.receive(0, 8)), ib.ENOMEM, "one receive more")
+		r.reset()
+	}
+	r.close()
+}
+
+// A bind takes a place of the send queue, too.
+func bindsUntilFull(r *rig, _ bool) {
+	r.open(settings{})
+	mr, err := r.a.pd.RegMR(make([]byte, 64), verbs.AccessLocalWrite|verbs.AccessMWBind)
+	must.Do(r.t, err)
+	mw, err := r.a.pd.AllocMW(verbs.MWType1)
+	must.Do(r.t, err)
+	bind := verbs.MWBind{MW: mw, MR: mr, Addr: mr.Addr(), Length: 64, Access: verbs.AccessRemoteRead}
+	for range depth {
+		must.Do(r.t, r.a.qp.BindMW(1, verbs.SendSignaled, bind))
+	}
+	must.Fail(r.t, r.a.qp.BindMW(1, verbs.SendSignaled, bind), ib.ENOMEM, "one bind more")
+	for range depth {
+		r.want(r.a.cq, verbs.WCSuccess)
+	}
+	must.Do(r.t, r.a.qp.BindMW(1, verbs.SendSignaled, bind))
+	r.want(r.a.cq, verbs.WCSuccess)
+	must.Do(r.t, mw.Dealloc())
+	must.Do(r.t, mr.Dereg())
+	r.close()
+}
+
 // One call may have two bugs.
 func twoBugsAtOnePlace(r *rig, bug bool) {
 	r.open(settings{})
@@ -547,6 +672,12 @@ func useCases() []bugCase {
 		{"send-buffer-changed", polledWithTimestamps},
 		{"send-queue-never-reclaimed", neverReclaimedAgain},
 		{"", refusedTakeNoRoom},
+		{"", sendsUntilFull},
+		{"", receiveQueueUntilFull},
+		{"", srqUntilFull},
+		{"", wrongInFullQueues},
+		{"", emptyAfterReset},
+		{"", bindsUntilFull},
 		{"atomic-not-aligned key-unknown", twoBugsAtOnePlace},
 	}
 }

@@ -6,5 +6,5 @@
 // when no lock is held, reports it. Where the checker cannot be sure, it says nothing.
 //
 // Reading order: sink.go (what is reported, and once), stack.go, checker.go, object.go, region.go,
-// request.go (the requests of a queue), post.go, poll.go, setting.go.
+// request.go (the requests of a queue), post.go, full.go (posts to full queues), poll.go, setting.go.
 package live

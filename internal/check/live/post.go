@@ -20,7 +20,7 @@ func (c *Checker) MadeQP(e *qp.QP, sigAll bool, uses QPUses) *QP {
 	if c == nil {
 		return nil
 	}
-	q := &QP{qp: e, sigAll: sigAll, pd: uses.PD, srq: uses.SRQ}
+	q := &QP{qp: e, sigAll: sigAll, pd: uses.PD, srq: uses.SRQ, recvCQ: uses.RecvCQ}
 	c.make(&q.Object, "queue pair", fmt.Sprintf("queue pair 0x%06x", uint32(e.Num())), uses.Objects()...)
 	if e.Type() == ib.XRCTgt {
 		return q // it has no queues, and several handles
@@ -50,6 +50,22 @@ func (q *QP) End() {
 	}
 }
 
+// failed reports whether an error has moved the queue pair to a state in which it sends nothing.
+func (q *QP) failed() bool {
+	st := q.qp.State()
+	return st == ib.ERR || st == ib.SQE
+}
+
+// Moves reports whether the program has polled an error of the queue pair, and the adapter has not moved it yet.
+func (q *QP) Moves() bool {
+	if q == nil {
+		return false
+	}
+	q.c.mu.Lock()
+	defer q.c.mu.Unlock()
+	return q.errorPolled != nil && !q.failed()
+}
+
 // Begin is called before receives are posted, and End after.
 func (s *SRQ) Begin() {
 	if s != nil {
@@ -72,6 +88,7 @@ type Posting struct {
 	pd    *Object
 	owner *Object // the queue
 	found []finding
+	full  bool // all entries of the queue are taken: the adapter is to refuse the request
 }
 
 // Done notes the outcome: whether the adapter has accepted the request. If the adapter refuses a request, its error
@@ -86,6 +103,10 @@ func (p *Posting) Done(err error) {
 	}
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
+	if p.full {
+		p.refused(err)
+		return
+	}
 	p.to.withdraw(p.r)
 }
 
@@ -113,7 +134,10 @@ func (q *QP) Send(wr *ib.SendWR, index uint32, ah *Object) *Posting {
 		r.take(wr.SGList)
 	}
 	q.c.mu.Lock()
-	p.judge()
+	if p.judge(); p.full {
+		q.c.mu.Unlock()
+		return p
+	}
 	if wr.RemoteAddr%atomicSize != 0 && k.atomic {
 		p.note("atomic-not-aligned", nil, "an atomic has the remote address %#x, which is not a multiple of 8", wr.RemoteAddr)
 		r.told = true
@@ -122,7 +146,7 @@ func (q *QP) Send(wr *ib.SendWR, index uint32, ah *Object) *Posting {
 		p.note("message-longer-than-mtu", nil, "a message of %d bytes on a UD queue pair, and the MTU of the port is %d", r.length, q.c.mtu())
 		r.told = true
 	}
-	if st := q.qp.State(); q.errorPolled != nil && (st == ib.ERR || st == ib.SQE) {
+	if q.errorPolled != nil && q.failed() {
 		p.note("posted-after-error", []call{{"the error was polled here", q.errorPolled}},
 			"the program has polled an error of %s, and posts to it without a new state: the request cannot be sent", q.name)
 	}
@@ -184,20 +208,18 @@ func (r *request) take(list []ib.SGE) {
 	}
 }
 
-// judge looks at the request, and adds it to its queue. The lock is held.
+// judge looks at the request, and adds it to its queue unless that is full. The lock is held.
 func (p *Posting) judge() {
 	r, to := p.r, p.to
-	p.fits()
+	if p.full = to.full(); p.full {
+		return
+	}
 	right := true
 	for i := range r.elements {
 		right = p.element(i) && right
 	}
 	r.told = r.told || !right
 	if to.lost {
-		return
-	}
-	if len(to.list) >= 2*int(to.limit)+neighbours {
-		to.lose()
 		return
 	}
 	if right && r.writesList {
@@ -207,26 +229,6 @@ func (p *Posting) judge() {
 	if q := to.cq; q != nil && r.signaled && q.due > int(q.cq.Cap()) {
 		p.note("cq-too-small", []call{{"created here", q.made}},
 			"%s has %d entries, and %d requests are posted whose completions go to it", q.name, q.cq.Cap(), q.due)
-	}
-}
-
-// fits notes a request that fills its queue beyond its size.
-func (p *Posting) fits() {
-	to, n := p.to, len(p.to.list)
-	if n < int(to.limit) || to.lost || to.cq != nil && to.cq.cq.Failed() {
-		return
-	}
-	created := []call{{"created here", p.owner.made}}
-	switch {
-	case p.r.receive:
-		p.note("receive-queue-overfilled", created, "%s has %d entries, and %d receives are posted whose completions the program has not polled",
-			p.owner.name, to.limit, n)
-	case to.signaled == 0:
-		p.note("send-queue-never-reclaimed", created, "the %d newest requests of %s are not signaled, and its send queue has %d entries: no completion can free them",
-			n, p.owner.name, to.limit)
-	default:
-		p.note("send-queue-overfilled", created, "the send queue of %s has %d entries, and %d requests are posted that no polled completion covers",
-			p.owner.name, to.limit, n)
 	}
 }
 

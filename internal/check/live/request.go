@@ -115,10 +115,11 @@ func (r *request) operation() string {
 // guards them.
 type requests struct {
 	list     []*request
-	limit    uint32 // entries of the queue; the list holds at most twice as many
+	limit    uint32 // entries of the queue; the list holds at most as many
 	signaled int    // of the list
 	lost     bool   // what is outstanding is not known: nothing more is said about the queue
 	cq       *CQ    // of the completions; nil for an SRQ
+	refusal  refusal
 }
 
 // lose forgets the requests.
@@ -130,7 +131,7 @@ func (rs *requests) lose() {
 // reset empties the queue.
 func (rs *requests) reset() {
 	rs.due(-rs.signaled)
-	rs.list, rs.signaled, rs.lost = nil, 0, false
+	rs.list, rs.signaled, rs.lost, rs.refusal = nil, 0, false, refusal{}
 }
 
 // due counts completions that the completion queue is to get.
@@ -180,6 +181,7 @@ type QP struct {
 	sigAll bool
 	pd     *Object
 	srq    *SRQ
+	recvCQ *CQ // nil for none
 
 	// The lock of the checker guards what follows.
 	sends       *requests // nil for none

@@ -134,8 +134,7 @@ The findings, the rules and the levels are those below, with these differences:
   program writes it. To find these, close the adapters before the program ends.
 - objects-left-at-exit is only found by package verbstest, and is about an adapter that is not closed.
 - Events of package rdmacm that are not read are not reported (cm-events-never-read).
-- A post to a queue that is full is reported, and not refused: the adapter takes more requests than the queue has entries. So a program that posts until
-  an error and then polls is reported (send-queue-overfilled, receive-queue-overfilled). Hide the finding there.
+- Posts in vain to a full shared receive queue are reported, too (receive-queue-overfilled). In programs in C they are only refused.
 - There is no advice about READs that wait for each other (reads-one-at-a-time).
 - There is no advice about the values of ` + "`verbs.ConnectionAttr`" + `, nor about queue pairs that package rdmacm moves to other states. The calls of package rdmacm/stream are not the program's, and are not reported.
 
