@@ -327,9 +327,9 @@ func TestInjectWithoutEffect(t *testing.T) {
 	}
 }
 
-// TestL2_RequestsFailOnDemand gives requests a status by rules: which one, counted among those that can have it, and
+// TestRequestsGetStatuses gives requests a status by rules: which one, counted among those that can have it, and
 // what becomes of the queue pair.
-func TestL2_RequestsFailOnDemand(t *testing.T) {
+func TestRequestsGetStatuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		rule   string
@@ -389,9 +389,9 @@ func (e *endpoint) kinds(t *testing.T, peer *endpoint, typ ib.QPType) []SendWR {
 	return all
 }
 
-// TestL2_ReliableDatagramsFailOnDemand makes a request of a reliable datagram queue pair fail, by itself and by the peer: the
+// TestDatagramsGetStatuses makes a request of a reliable datagram queue pair fail, by itself and by the peer: the
 // queue pair goes to SQE or ERR, and another queue pair goes on over the channel.
-func TestL2_ReliableDatagramsFailOnDemand(t *testing.T) {
+func TestDatagramsGetStatuses(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
 		status ib.WCStatus
