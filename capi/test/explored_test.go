@@ -44,6 +44,8 @@ func TestExploreFindsBugs(t *testing.T) {
 		{"none", "wc RETRY_EXC_ERR op=SEND nth=5", explore.Unreached, ""},
 		{"none", "fail op=RegMR nth=1 process=other.1", explore.Unreached, ""},
 		{"retries", "fail op=RegMR nth=1", explore.Absorbed, ""},
+		{"reopens", "fail op=AllocPD nth=1 process=explored.1", explore.Absorbed, ""},
+		{"reopens", "fail op=AllocPD nth=2 process=explored.1", explore.Reported, "exit code 1"},
 		{"unchecked", "fail op=RegMR nth=1", explore.Crashed, "signal 11"},
 		{"waits", "wc LOC_PROT_ERR op=SEND nth=2", explore.Hung, "still running: explored"},
 		{"forgets", "wc LOC_QP_OP_ERR op=SEND nth=5", explore.Lost, "never polled"},
@@ -59,7 +61,7 @@ func TestExploreFindsBugs(t *testing.T) {
 		must.Do(t, err)
 		o := explore.Options{Limit: time.Minute}
 		if c.want == explore.Hung {
-			o.Limit = 2 * time.Second
+			o.Limit = 8 * time.Second
 		}
 		r, err := p.Again(t.Context(), first, explore.FaultOf(&rules[0]), o, nil)
 		must.Do(t, err)

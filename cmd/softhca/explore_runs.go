@@ -33,7 +33,7 @@ func newExploreCommand() *cobra.Command {
 	f := &exploreFlags{}
 	cmd := &cobra.Command{
 		Use:   "explore [flags] [--] PROGRAM [ARGUMENT...]",
-		Short: "Run a program under every fault once, and judge how it ends",
+		Short: "Run a program again for each call and request that can fail, and judge how it ends",
 		Long: `explore runs an unmodified RDMA program, or a script that starts several, as softhca run does. The first run records
 what the processes do that can fail. Then explore runs the program again for each fault, with one thing going wrong in one process:
 
@@ -59,11 +59,14 @@ The program gets no standard input, must end by itself, and must end well withou
 files that it leaves. explore kills all processes that a run leaves behind. A run under a fault takes the time of the program and about 0.1 s;
 --time limits them all, and Ctrl-C ends them: the report has the faults that were tried.
 
-The exit code is 0 without a finding, 1 with findings, or if the program does not end well in the first run.`,
+A script must pass the exit codes of its programs on. The first run may take ten minutes.
+
+The exit code is 0 without a finding, also if --time ended the exploration, and 1 with findings, or if the program does not end well in the
+first run. It is 2 if the command line is wrong, and 130 after Ctrl-C.`,
 		Example: `  softhca explore -- ./my_test.sh                        all faults
   softhca explore --list -- ./my_test.sh                 only list them
   softhca explore --only wc --time 10m -- ./my_test.sh
-  softhca explore --json report.json -- sh -c './server & ./client 127.0.0.1'
+  softhca explore --json report.json -- sh -c './server & s=$!; ./client 127.0.0.1 && wait $s'
   softhca explore --replay 'wc RETRY_EXC_ERR nth=1 op=SEND process=client.1' -- ./my_test.sh`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -82,7 +85,10 @@ The exit code is 0 without a finding, 1 with findings, or if the program does no
 	s.DurationVar(&f.budget, "time", 0, "begin no run after this time; 0: no limit")
 	s.DurationVar(&f.limit, "limit", 0, "how long a run may take; 0: ten times the first run, and at least 5 s")
 	s.SetInterspersed(false) // words after the program's name are its arguments
-	cmd.MarkFlagsMutuallyExclusive("list", "replay")
+	for _, name := range []string{"list", "json", "only", "all", "time"} {
+		cmd.MarkFlagsMutuallyExclusive("replay", name)
+	}
+	cmd.MarkFlagsMutuallyExclusive("list", "time")
 	return cmd
 }
 
@@ -102,6 +108,8 @@ func (f *exploreFlags) check() (*fault.Rule, error) {
 		return nil, usagef("--replay: %w", err)
 	case len(rules) != 1:
 		return nil, usagef("--replay: want one fault, such as 'fail errno=ENOMEM nth=1 op=RegMR process=client.1'")
+	case rules[0].Action.Layer() == fault.Packets:
+		return nil, usagef("--replay: %v acts on packets: use softhca run --fault", rules[0].Action)
 	}
 	return &rules[0], nil
 }
@@ -141,6 +149,9 @@ func (f *exploreFlags) do(cmd *cobra.Command, args []string) error {
 	}
 	if err := errors.Join(err, f.write(cmd.OutOrStdout(), report)); err != nil {
 		return err
+	}
+	if err := cmd.Context().Err(); err != nil {
+		return err // after Ctrl-C
 	}
 	if n := report.Findings(); n > 0 {
 		return fmt.Errorf("%s", text.Count(n, "finding", "findings"))
@@ -190,11 +201,11 @@ func (f *exploreFlags) print(out io.Writer, first *explore.Run, o explore.Option
 		return toFile(f.json, asJSON)
 	}
 	b := bufio.NewWriter(out)
+	if cut > 0 {
+		fmt.Fprintf(b, "# without %d more, beyond the bound of a plan\n", cut)
+	}
 	for i := range faults {
 		fmt.Fprintf(b, "%s\n", faults[i].Rule)
-	}
-	if cut > 0 {
-		fmt.Fprintf(b, "# and %d more\n", cut)
 	}
 	return b.Flush()
 }

@@ -65,7 +65,9 @@ func TestExploreCommand(t *testing.T) {
 		{[]string{"--limit", "-1s", "--", "true"}, 2, nil, "--limit -1s: a time is not negative"},
 		{[]string{"--replay", "fial op=RegMR", "--", "true"}, 2, nil, "did you mean fail?"},
 		{[]string{"--replay", "drop; drop", "--", "true"}, 2, nil, "--replay: want one fault"},
-		{[]string{"--list", "--replay", rule, "--", "true"}, 2, nil, "--list and --replay exclude each other"},
+		{[]string{"--replay", "drop nth=1", "--", "true"}, 2, nil, "--replay: drop acts on packets: use softhca run --fault"},
+		{[]string{"--json", "-", "--replay", rule, "--", "true"}, 2, nil, "exclude each other"},
+		{[]string{"--list", "--replay", rule, "--", "true"}, 2, nil, "exclude each other"},
 	} {
 		code, out, errs := i.explore(t, c.args...)
 		if code != c.code || !strings.Contains(errs, c.errs) || c.errs == "" && errs != "" {

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/eventlog"
 	"github.com/softhca/softhca/internal/fault"
 	"github.com/softhca/softhca/internal/printable"
@@ -201,8 +202,14 @@ func cause(err error) error {
 // checkRules returns a usageError for the first mistake in rules.
 func checkRules(from string, rules []string) error {
 	for _, rule := range rules {
-		if _, err := fault.Parse(rule); err != nil {
+		all, err := fault.Parse(rule)
+		if err != nil {
 			return usagef("%s: %w", from, err)
+		}
+		for i := range all {
+			if name := all[i].Process(); name != "" && os.Getenv(device.SitesEnv) == "" {
+				return usagef("%s: process=%s: only softhca explore gives processes names; use its --replay", from, name)
+			}
 		}
 	}
 	return nil

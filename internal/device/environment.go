@@ -40,8 +40,10 @@ const (
 	checkEnv      = "SOFTHCA_CHECK"
 	checkDirEnv   = "SOFTHCA_CHECK_DIR"
 	nastyEnv      = "SOFTHCA_NASTY"
-	sitesEnv      = "SOFTHCA_SITES"
 )
+
+// SitesEnv names the directory in which softhca explore counts what can fail.
+const SitesEnv = "SOFTHCA_SITES"
 
 // ProcessEnvironment returns the environment of a program in Go. It is empty in a
 // set-user-ID program.
@@ -50,6 +52,6 @@ func ProcessEnvironment() Environment {
 		ConfigDir: environ.ConfigDir(), GUID: environ.Getenv(guidEnv),
 		Faults: environ.Getenv(faultsEnv), FaultsSeed: environ.Getenv(faultsSeedEnv), Wire: environ.Getenv(wireEnv),
 		Check: environ.Getenv(checkEnv), CheckDir: environ.Getenv(checkDirEnv), Nasty: environ.Getenv(nastyEnv),
-		Sites: environ.Getenv(sitesEnv),
+		Sites: environ.Getenv(SitesEnv),
 	}
 }

@@ -19,7 +19,8 @@ import (
 
 // injector holds the rules of an adapter, and counts what could fail. A nil one does neither.
 type injector struct {
-	sites    *sites.Log // nil: nobody asks
+	sites    *sites.Log    // nil: nothing is counted
+	statuses []ib.WCStatus // that are counted
 	all      []*fault.Live
 	calls    map[string][]*fault.Live // rules that wait for a call, by its name
 	timed    []*fault.Live            // rules on verbs that wait for a time
@@ -39,10 +40,10 @@ func newInjector(cfg *Config) (*injector, error) {
 	if err != nil || len(rules) == 0 && cfg.Env.Sites == "" {
 		return nil, err
 	}
-	i := &injector{start: time.Now(), trace: cfg.Trace, calls: make(map[string][]*fault.Live)}
+	i := &injector{start: time.Now(), trace: cfg.Trace, calls: make(map[string][]*fault.Live), statuses: fault.Statuses()}
 	if cfg.Env.Sites != "" {
 		if i.sites, err = sites.Open(cfg.Env.Sites); err != nil {
-			return nil, fmt.Errorf("%s: %w", sitesEnv, err)
+			return nil, fmt.Errorf("%s: %w", SitesEnv, err)
 		}
 	}
 	if i.seed, err = cfg.seed(); err != nil {
@@ -55,6 +56,9 @@ func newInjector(cfg *Config) (*injector, error) {
 			continue
 		}
 		l := fault.NewLive(r, i.seed, n)
+		if shared := i.sites.Matches(n); shared != nil && r.Process() != "" {
+			l.CountIn(shared)
+		}
 		i.all = append(i.all, l)
 		switch l.Action.Layer() {
 		case fault.Verbs:
@@ -136,7 +140,13 @@ func (i *injector) answer(q *qp.QP, p *qp.Packet) roce.Syndrome {
 
 // refuse is the qp.InjectRequest of the adapter.
 func (i *injector) refuse(q *qp.QP, w qp.Request) ib.WCStatus {
-	i.sites.Request(w.Opcode)
+	if i.sites != nil {
+		for _, s := range i.statuses {
+			if w.CanFail(q.Type(), s) {
+				i.sites.Request(w.Opcode, s)
+			}
+		}
+	}
 	now := i.now()
 	for _, l := range i.requests {
 		if !w.CanFail(q.Type(), l.Status()) || !l.Fires(now, &fault.Subject{QPN: q.Num(), Request: w.Opcode}) {

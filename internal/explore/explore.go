@@ -23,7 +23,7 @@ type Options struct {
 	Selection
 	Budget time.Duration // for all runs under faults; 0: no limit
 	Limit  time.Duration // for a run; 0: ten times the first run, and at least 5 s
-	// Progress is called before each run under a fault, with what was found so far; nil: nobody asks.
+	// Progress is called before each run under a fault, with what was found so far; nil: no progress is reported.
 	Progress func(r *Report, next *Fault)
 }
 
@@ -64,8 +64,9 @@ func quoted(output string) string {
 // until then.
 func (p *Program) Explore(ctx context.Context, first *Run, o Options) (*Report, error) {
 	faults, cut := Plan(first.Processes, o.Selection)
-	report := newReport(p, first, faults, cut)
+	report := newReport(p, first, faults, cut, o)
 	begin := time.Now()
+	defer func() { report.Millis = time.Since(begin).Milliseconds() }()
 	for i := range faults {
 		if o.Budget > 0 && time.Since(begin) >= o.Budget || ctx.Err() != nil {
 			break
@@ -82,7 +83,6 @@ func (p *Program) Explore(ctx context.Context, first *Run, o Options) (*Report, 
 		}
 		report.add(&faults[i], r, first)
 	}
-	report.Millis = time.Since(begin).Milliseconds()
 	return report, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fault"
 	"github.com/softhca/softhca/internal/fault/sites"
 	"github.com/softhca/softhca/internal/must"
@@ -16,8 +17,12 @@ import (
 
 // recorded is what a server and a client did in a first run.
 func recorded() []sites.Process {
+	var reads []sites.Count
+	for _, st := range []ib.WCStatus{ib.WCLocLenErr, ib.WCLocQPOpErr, ib.WCLocProtErr, ib.WCRemAccessErr, ib.WCRetryExcErr} {
+		reads = append(reads, sites.Count{What: "RDMA_READ", Status: st, N: 2})
+	}
 	return []sites.Process{
-		{Name: "client.1", Calls: []sites.Count{{What: "RegMR", N: 1}, {What: "PostSend", N: 4}}, Requests: []sites.Count{{What: "RDMA_READ", N: 2}}},
+		{Name: "client.1", Calls: []sites.Count{{What: "RegMR", N: 1}, {What: "PostSend", N: 4}}, Requests: reads},
 		{Name: "server.1", Calls: []sites.Count{{What: "DestroyQP", N: 7}}},
 	}
 }
@@ -63,7 +68,7 @@ func TestPlan(t *testing.T) {
 func TestPlanIsBounded(t *testing.T) {
 	many := []sites.Process{{Name: "x.1", Calls: []sites.Count{{What: "PostSend", N: 1 << 40}, {What: "RegMR", N: 5}}}}
 	all, cut := Plan(many, Selection{All: true})
-	if len(all) != maxFaults || cut != 5 {
+	if len(all) != maxFaults || cut != 1<<40-maxFaults+5 {
 		t.Errorf("%d faults, and %d more", len(all), cut)
 	}
 }
@@ -75,7 +80,7 @@ func TestEveryRuleIsValid(t *testing.T) {
 		p.Calls = append(p.Calls, sites.Count{What: c, N: 1})
 	}
 	for _, o := range fault.WorkRequests() {
-		p.Requests = append(p.Requests, sites.Count{What: o.String(), N: 1})
+		p.Requests = append(p.Requests, sites.Count{What: o.String(), Status: ib.WCLocQPOpErr, N: 1})
 	}
 	all, _ := Plan([]sites.Process{p}, Selection{})
 	seen := make(map[string]bool)
@@ -118,6 +123,11 @@ func TestVerdicts(t *testing.T) {
 		{call, Run{Acted: 1, Code: 143}, nil, Reported, "exit code 143"},
 		{call, Run{Acted: 1, Code: 1, Output: "==1==ERROR: AddressSanitizer: heap-use-after-free"}, nil, Crashed, `its output has "ERROR: AddressSanitizer"`},
 		{call, Run{Acted: 1, Output: "sh: 1: Segmentation fault"}, nil, Crashed, `its output has "Segmentation fault"`},
+		{call, Run{Acted: 1, Code: 1, Output: "x\nAborted\ny"}, nil, Crashed, `its output has "Aborted"`},
+		{call, Run{Acted: 1, Code: 1, Output: "x: line 1: 7 Aborted                 (core dumped) ./x"}, nil, Crashed, `its output has "Aborted"`},
+		{call, Run{Acted: 1, Code: 1, Output: "a.c:12:3: runtime error: signed integer overflow"}, nil, Crashed, `its output has ":12:3: runtime error: "`},
+		{call, Run{Acted: 1, Code: 1, Output: "runtime error: no memory; NotAborted"}, nil, Reported, "exit code 1"},
+		{call, Run{Acted: 1, Code: 1, Output: "old crash: Segmentation fault"}, []Breach{}, Reported, "exit code 1"},
 		{call, Run{Acted: 1, Code: 137, TimedOut: true, Duration: 5 * time.Second, Running: []string{"a", "b"}}, nil, Hung, "stopped after 5s; still running: a, b"},
 		{call, Run{Acted: 1, Code: 137, TimedOut: true, Output: "Segmentation fault"}, nil, Hung, "stopped after 0s; still running: "},
 		{wc, Run{Acted: 1, Breaches: []Breach{busy, lost}}, nil, Lost, "an error was not polled"},
@@ -128,7 +138,11 @@ func TestVerdicts(t *testing.T) {
 		{destroy, Run{Acted: 1, Breaches: []Breach{busy}}, nil, Absorbed, ""},
 		{destroy, Run{Acted: 1, Breaches: []Breach{remote}}, nil, Broke, "peer-access-refused: no such key"},
 	} {
-		v, why := judge(&c.f, &c.r, &Run{Breaches: c.first})
+		first := &Run{Breaches: c.first}
+		if strings.HasPrefix(c.r.Output, "old crash") {
+			first.Output = c.r.Output
+		}
+		v, why := judge(&c.f, &c.r, first)
 		if v != c.want || why != c.why {
 			t.Errorf("%+v: %s %q, want %s %q", c.r, v, why, c.want, c.why)
 		}
@@ -145,7 +159,7 @@ func TestReport(t *testing.T) {
 	p := &Program{Args: []string{"sh", "-c", "it's a test"}}
 	first := &Run{Processes: recorded()}
 	faults, _ := Plan(first.Processes, Selection{})
-	r := newReport(p, first, faults, 3)
+	r := newReport(p, first, faults, 3, Options{Limit: 20 * time.Second})
 	r.add(&faults[0], &Run{Acted: 1, Code: 139, Output: strings.Repeat("line\n", 20) + "the \x1b[31mend\n"}, first)
 	r.add(&faults[1], &Run{Acted: 1, Output: "not shown"}, first)
 	r.add(&faults[2], &Run{Acted: 1, Code: 137, TimedOut: true, Running: []string{"server"}}, first)
@@ -160,11 +174,11 @@ func TestReport(t *testing.T) {
   | line
   | line
   | the \x1b[31mend
-  again: softhca explore --replay 'fail errno=ENOMEM nth=1 op=RegMR process=client.1' -- sh -c 'it'\''s a test'
+  again: softhca explore --limit 20s --replay 'fail errno=ENOMEM nth=1 op=RegMR process=client.1' -- sh -c 'it'\''s a test'
 
 hung: client.1: call of PostSend 3 of 4 fails with ENOMEM
   stopped after 0s; still running: server
-  again: softhca explore --replay 'fail errno=ENOMEM nth=3 op=PostSend process=client.1' -- sh -c 'it'\''s a test'
+  again: softhca explore --limit 20s --replay 'fail errno=ENOMEM nth=3 op=PostSend process=client.1' -- sh -c 'it'\''s a test'
 
 3 of ` + fmt.Sprint(len(faults)) + ` faults tried in 1.5 s, in client.1, server.1
      1 crashed    a signal or a sanitizer ended a process

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fault"
 	"github.com/softhca/softhca/internal/fault/sites"
 )
@@ -24,7 +23,7 @@ type Fault struct {
 	Kind    string `json:"kind"`    // call or wc
 	What    string `json:"what"`    // the verb, or the opcode of the work request
 	Nth     uint64 `json:"nth"`     // which of these in the process, from 1 on
-	Of      uint64 `json:"of"`      // how many of these the process made in the first run
+	Of      uint64 `json:"of"`      // how many of these, that can fail so, the process made in the first run
 	Error   string `json:"error"`   // the error number, or the completion status
 	Rule    string `json:"rule"`    // of --fault and --replay
 }
@@ -60,9 +59,11 @@ const maxFaults = 100_000
 func Plan(processes []sites.Process, s Selection) (all []Fault, cut uint64) {
 	add := func(f Fault, count uint64, rule string) {
 		f.Of = count
-		for i, n := range s.which(count) {
+		some, total := s.which(count)
+		cut += total - uint64(len(some))
+		for i, n := range some {
 			if len(all) == maxFaults {
-				cut += uint64(len(s.which(count)) - i)
+				cut += uint64(len(some) - i)
 				return
 			}
 			f.Nth, f.Rule = n, fmt.Sprintf("%s nth=%d op=%s process=%s", rule, n, f.What, f.Process)
@@ -78,10 +79,8 @@ func Plan(processes []sites.Process, s Selection) (all []Fault, cut uint64) {
 			}
 		}
 		for _, c := range p.Requests {
-			for _, st := range statusesOf(c.What) {
-				if s.has(KindWC) {
-					add(Fault{Process: p.Name, Kind: KindWC, What: c.What, Error: st.String()}, c.N, "wc "+st.String())
-				}
+			if s.has(KindWC) {
+				add(Fault{Process: p.Name, Kind: KindWC, What: c.What, Error: c.Status.String()}, c.N, "wc "+c.Status.String())
 			}
 		}
 	}
@@ -98,20 +97,21 @@ func (s *Selection) has(kind string) bool {
 	return len(s.Kinds) == 0
 }
 
-// which returns those of count things that are to fail: the first, the middle and the last, or all.
-func (s *Selection) which(count uint64) (all []uint64) {
+// which returns those of count things that are to fail: the first, the middle and the last, or all; and how many these are, of which it
+// returns no more than a plan holds.
+func (s *Selection) which(count uint64) (all []uint64, total uint64) {
 	if s.All {
 		for n := uint64(1); n <= min(count, maxFaults); n++ {
 			all = append(all, n)
 		}
-		return all
+		return all, count
 	}
 	for _, n := range []uint64{1, count/2 + 1, count} {
 		if n <= count && (len(all) == 0 || n > all[len(all)-1]) {
 			all = append(all, n)
 		}
 	}
-	return all
+	return all, uint64(len(all))
 }
 
 // errnosOf returns the errors that the manual page of a verb permits and programs may meet.
@@ -121,20 +121,10 @@ func errnosOf(call string) []string {
 		return []string{"ENOMEM"} // the queue is full
 	case strings.HasPrefix(call, "Destroy"), strings.HasPrefix(call, "Dealloc"), strings.HasPrefix(call, "Dereg"), call == "CloseXRCDomain":
 		return []string{"EBUSY"}
-	case call == "ModifyQP", call == "QueryQP", call == "ModifyEEC", call == "QueryEEC", call == "SetSRQLimit", call == "ReqNotify",
-		call == "ModifyCQ", call == "DetachMcast", call == "AdviseMR", call == "FreeDM":
+	case strings.HasPrefix(call, "Modify"), strings.HasPrefix(call, "Query"), call == "SetSRQLimit", call == "ReqNotify",
+		call == "DetachMcast", call == "AdviseMR", call == "FreeDM":
 		return []string{"EINVAL"}
 	default:
 		return []string{"ENOMEM"}
 	}
-}
-
-// statusesOf returns the statuses that can befall requests with an opcode.
-func statusesOf(opcode string) []ib.WCStatus {
-	for _, o := range fault.WorkRequests() {
-		if o.String() == opcode {
-			return fault.FailingStatuses(o)
-		}
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/softhca/softhca/internal/printable"
 )
@@ -23,10 +24,12 @@ type Report struct {
 	Millis    int64           `json:"milliseconds"` // how long all runs under faults took
 	Counts    map[Verdict]int `json:"verdicts"`     // how many runs ended so
 	Results   []Result        `json:"results"`      // in the order of the runs
+
+	limit time.Duration // of Options
 }
 
-func newReport(p *Program, first *Run, faults []Fault, cut uint64) *Report {
-	r := &Report{Version: Version, Program: p.Args, Processes: []string{}, Planned: len(faults), Cut: cut, Counts: map[Verdict]int{}, Results: []Result{}}
+func newReport(p *Program, first *Run, faults []Fault, cut uint64, o Options) *Report {
+	r := &Report{Version: Version, Program: p.Args, Processes: []string{}, Planned: len(faults), Cut: cut, Counts: map[Verdict]int{}, Results: []Result{}, limit: o.Limit}
 	for _, q := range first.Processes {
 		r.Processes = append(r.Processes, q.Name)
 	}
@@ -75,7 +78,7 @@ func (r *Report) Text(w io.Writer) error {
 	for _, v := range Verdicts() {
 		for i := range r.Results {
 			if f := &r.Results[i]; f.Verdict == v && v.Finding() {
-				f.text(&b, r.Program)
+				f.text(&b, r)
 			}
 		}
 	}
@@ -93,7 +96,7 @@ func (r *Report) Text(w io.Writer) error {
 }
 
 // text writes a finding.
-func (f *Result) text(b *strings.Builder, program []string) {
+func (f *Result) text(b *strings.Builder, r *Report) {
 	fmt.Fprintf(b, "%s: %s\n", f.Verdict, f.Fault.String())
 	if f.Why != "" {
 		fmt.Fprintf(b, "  %s\n", printable.Line(f.Why, shownBytes))
@@ -103,7 +106,11 @@ func (f *Result) text(b *strings.Builder, program []string) {
 			fmt.Fprintf(b, "  | %s\n", printable.Line(line, shownBytes))
 		}
 	}
-	fmt.Fprintf(b, "  again: softhca explore --replay '%s' -- %s\n\n", f.Rule, shellWords(program))
+	limit := ""
+	if r.limit > 0 {
+		limit = fmt.Sprintf("--limit %v ", r.limit)
+	}
+	fmt.Fprintf(b, "  again: softhca explore %s--replay '%s' -- %s\n\n", limit, f.Rule, shellWords(r.Program))
 }
 
 // shellWords returns words as a shell reads them.

@@ -65,7 +65,7 @@ func (p *Program) start(ctx context.Context, env []string, limit time.Duration, 
 	defer cancel()
 	cmd := exec.CommandContext(limited, p.Softhca, append([]string{"run", "--"}, p.Args...)...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this command
 	r := new(Run)
 	cmd.Cancel = func() error {
 		r.Running = running()
@@ -90,6 +90,7 @@ func (p *Program) start(ctx context.Context, env []string, limit time.Duration, 
 	if err := killChildren(); err != nil {
 		return nil, err
 	}
+	_ = in.SetReadDeadline(time.Now().Add(patience)) // a process that is no child of this one may have the output, too
 	<-read
 	r.Output = string(kept.kept)
 	return r, ctx.Err()
@@ -103,25 +104,32 @@ func exitCode(state *os.ProcessState) int {
 	return state.ExitCode()
 }
 
-// maxRounds bounds how often killChildren looks for processes that were started meanwhile.
-const maxRounds = 10_000
+const (
+	patience = 5 * time.Second // for processes that are killed, and for the end of their output
+	pause    = time.Millisecond
+)
 
 // killChildren kills all children of this process, and theirs, which become its own.
 func killChildren() error {
-	for range maxRounds {
+	for end := time.Now().Add(patience); ; time.Sleep(pause) {
 		pids, err := children()
 		if err != nil {
 			return err
 		}
-		if len(pids) == 0 {
-			return nil
-		}
+		left := pids[:0]
 		for _, pid := range pids {
-			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
-			_, _ = unix.Wait4(pid, nil, 0, nil)
+			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended, or be another user's
+			if got, _ := unix.Wait4(pid, nil, unix.WNOHANG, nil); got != pid {
+				left = append(left, pid)
+			}
+		}
+		switch {
+		case len(pids) == 0:
+			return nil
+		case time.Now().After(end):
+			return fmt.Errorf("processes that the program has started cannot be ended; are they another user's? Their IDs: %v: %w", left, unix.EBUSY)
 		}
 	}
-	return fmt.Errorf("the program starts processes faster than they can be killed: %w", unix.EBUSY)
 }
 
 // children returns the processes whose parent is this one.
@@ -139,9 +147,10 @@ func children() (pids []int, err error) {
 type process struct {
 	pid, parent int
 	name        string
+	ended       bool // its parent has not noticed it yet
 }
 
-// processes returns all processes, but those that have ended and whose parents do not know it yet.
+// processes returns all processes.
 func processes() (all []process, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -164,7 +173,7 @@ func processes() (all []process, err error) {
 			continue
 		}
 		if parent, err := strconv.Atoi(fields[1]); err == nil {
-			all = append(all, process{pid, parent, name})
+			all = append(all, process{pid, parent, name, fields[0] == "Z" || fields[0] == "X"})
 		}
 	}
 	return all, nil
@@ -173,7 +182,7 @@ func processes() (all []process, err error) {
 // maxRunning bounds the processes that a run that hangs names.
 const maxRunning = 8
 
-// running returns the names of this process's descendants that have no children themselves.
+// running returns the names of this process's descendants that run and have no children that run.
 func running() (names []string) {
 	all, err := processes()
 	if err != nil {
@@ -184,7 +193,7 @@ func running() (names []string) {
 	for grows := true; grows; {
 		grows = false
 		for _, p := range all {
-			if below[p.parent] && !below[p.pid] {
+			if below[p.parent] && !below[p.pid] && !p.ended {
 				below[p.pid], parents[p.parent], grows = true, true, true
 			}
 		}

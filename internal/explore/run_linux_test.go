@@ -80,7 +80,7 @@ func TestExplore(t *testing.T) {
 		var seen []string
 		limit := time.Minute
 		if want == Hung {
-			limit = 300 * time.Millisecond
+			limit = 3 * time.Second
 		}
 		r, err := p.Explore(t.Context(), first, Options{Limit: limit, Progress: func(r *Report, next *Fault) { seen = append(seen, next.Rule) }})
 		must.Do(t, err)

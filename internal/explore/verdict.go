@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -57,7 +58,7 @@ const errorNeverPolled = "error-never-polled"
 // judge returns the verdict about a run, and why. first is the run without a fault.
 func judge(f *Fault, r, first *Run) (Verdict, string) {
 	broken := r.newBreaches(first, f)
-	switch crash := r.crash(); {
+	switch crash := r.crash(first); {
 	case r.Acted == 0:
 		return Unreached, ""
 	case crash != "":
@@ -102,9 +103,25 @@ func (r *Run) newBreaches(first *Run, f *Fault) (all []Breach) {
 // signalCode is added to the number of a signal in the exit codes of shells.
 const signalCode = 128
 
+// crashes matches what sanitizers, shells and the runtime of Go print about a process that crashed.
+var crashes = regexp.MustCompile(`ERROR: AddressSanitizer|WARNING: ThreadSanitizer|:\d+:\d+: runtime error: |\ngoroutine \d+ \[` +
+	`|\b(?:Segmentation fault|Bus error|Illegal instruction|Floating point exception)\b|(?m:(?:^|\d )(Aborted)(?:$| {2,}))`)
+
+// crashText returns what an output says about a process that crashed; "" if it says nothing.
+func crashText(output string) string {
+	m := crashes.FindStringSubmatch(output)
+	switch {
+	case m == nil:
+		return ""
+	case m[1] != "":
+		return m[1]
+	}
+	return m[0]
+}
+
 // crash returns how a process of the run crashed; "" if none did. The program may be a script, which ends with the code
 // of the crash, or only prints it.
-func (r *Run) crash() string {
+func (r *Run) crash(first *Run) string {
 	if r.TimedOut {
 		return "" // its processes were killed
 	}
@@ -113,10 +130,8 @@ func (r *Run) crash() string {
 			return fmt.Sprintf("signal %d (%v)", int(s), s)
 		}
 	}
-	for _, text := range []string{"ERROR: AddressSanitizer", "WARNING: ThreadSanitizer", "runtime error:", "Segmentation fault", "(core dumped)", "\ngoroutine "} {
-		if strings.Contains(r.Output, text) {
-			return fmt.Sprintf("its output has %q", text)
-		}
+	if text := crashText(r.Output); text != "" && crashText(first.Output) == "" {
+		return fmt.Sprintf("its output has %q", text)
 	}
 	return ""
 }

@@ -20,7 +20,7 @@ type Live struct {
 	first int64 // number of the first match at which it acts
 	once  bool  // it acts only at that match
 
-	matched  atomic.Uint64
+	matched  *atomic.Uint64 // its own, or one that rules of several adapters share
 	applied  atomic.Uint64
 	overflow atomic.Uint64
 
@@ -32,10 +32,13 @@ type Live struct {
 // NewLive returns the rule with new state. index tells rules with the same seed
 // apart, so that each draws its own numbers.
 func NewLive(r Rule, seed uint64, index int) *Live {
-	l := &Live{Rule: r, text: r.String(), rand: rand.New(rand.NewPCG(seed, uint64(index)))}
+	l := &Live{Rule: r, text: r.String(), matched: new(atomic.Uint64), rand: rand.New(rand.NewPCG(seed, uint64(index)))}
 	l.first, l.once = r.nth()
 	return l
 }
+
+// CountIn makes the rule count its matches in n, which rules of several adapters may share: nth= then counts in all of them.
+func (l *Live) CountIn(n *atomic.Uint64) { l.matched = n }
 
 // Subject is the packet or call to which a rule is applied. A packet has no
 // Call; a call has only Call and a QPN.

@@ -249,7 +249,7 @@ var goCheckFullMutants = slices.Concat(
 			new: "true"},
 		{name: "go-check-full-queue-told-without-completions", in: "Posting.refused", test: "TestPostsInVain",
 			old: "!wait",
-			new: "false"},
+			new: "!wait && wait"},
 		{name: "go-check-polls-between-refused-posts-not-noticed", in: "Posting.refused", test: "TestPostsInVain",
 			old: "r.at == nil || r.polled != polled",
 			new: "r.at == nil"},

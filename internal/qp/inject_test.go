@@ -135,7 +135,7 @@ func (f *failure) request(r *rig.Rig) ib.SendWR {
 }
 
 // TestRequestsFailOnDemand makes the second of three requests fail, for each kind of request and status: it completes
-// after the first one, the third is flushed, and only the peer that is to know of it does.
+// after the first one, the third is flushed, and the peer fails only if the error is one that it reports.
 func TestRequestsFailOnDemand(t *testing.T) {
 	possible := make(map[failure]bool)
 	for _, f := range failures() {

@@ -37,7 +37,7 @@ static bool move(struct ibv_qp *q, const struct ibv_qp *peer, const union ibv_gi
 		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp_num, .min_rnr_timer = 1,
 		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = *gid, .hop_limit = 1}},
 	};
-	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 10, .retry_cnt = 3, .rnr_retry = 3};
+	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 17, .retry_cnt = 7, .rnr_retry = 7};
 	return ibv_modify_qp(q, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0 &&
 	       ibv_modify_qp(q, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0 &&
 	       ibv_modify_qp(q, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0;
@@ -120,6 +120,16 @@ static bool teardown(struct ends *e)
 	return ok || fails("destroy");
 }
 
+// look opens the adapter and closes it again, and does not mind whether it can allocate something.
+static bool look(struct ibv_device *d)
+{
+	struct ibv_context *ctx = ibv_open_device(d);
+	if (ctx == NULL)
+		return fails("open");
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	return (pd == NULL || ibv_dealloc_pd(pd) == 0) && ibv_close_device(ctx) == 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 2)
@@ -127,7 +137,7 @@ int main(int argc, char **argv)
 	bug = argv[1];
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	static struct ends e;
-	if (list == NULL || list[0] == NULL || (e.ctx = ibv_open_device(list[0])) == NULL)
+	if (list == NULL || list[0] == NULL || (has("reopens") && !look(list[0])) || (e.ctx = ibv_open_device(list[0])) == NULL)
 		return fails("open"), 1;
 	bool ok = build(&e);
 	for (int i = 0; ok && i < MESSAGES; i++)

@@ -90,7 +90,7 @@ func TestPostsInVain(t *testing.T) {
 			wait func(f *fullQueue)
 			want int
 		}{
-			{"nothing completes", func(*fullQueue) {}, 0},
+			{"nothing completes", func(f *fullQueue) { f.post(); f.later(2 * postsInVain) }, 0},
 			{"a completion waits", (*fullQueue).completes, 1},
 			{"the program polls one of two", func(f *fullQueue) { f.completes(); f.completes(); f.post(); f.later(2 * postsInVain); f.polls() }, 0},
 			{"the program has polled all", func(f *fullQueue) { f.completes(); f.post(); f.later(2 * postsInVain); f.polls() }, 0},

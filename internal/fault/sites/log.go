@@ -11,10 +11,11 @@ import (
 // The layout of a file: words of 64 bits in the order of the machine.
 const (
 	wordMagic    = iota
-	wordProcess  // the ID of the process
-	wordStarted  // when it started, in clock ticks since boot: process IDs are used again
-	wordActed    // how often a rule acted
-	wordCounters = 8
+	wordProcess        // the ID of the process
+	wordStarted        // when it started, in clock ticks since boot: process IDs are used again
+	wordActed          // how often a rule acted
+	wordCounters = 8   // of calls, and then of requests: for each opcode, one for each status
+	wordMatches  = 240 // what rules have matched
 	words        = 256
 	size         = words * 8
 )
@@ -23,8 +24,29 @@ const magic = 0x31736574_69732d61 // "a-sites1"
 
 // Log counts what a process does. The methods of nil do nothing.
 type Log struct {
-	name string
-	mem  []byte // size bytes, shared with the file; never unmapped, as the process counts to its end
+	name     string
+	mem      []byte         // size bytes, shared with the file; never unmapped, as the process counts to its end
+	calls    map[string]int // words of the verbs
+	requests map[ib.WROpcode]int
+	statuses map[ib.WCStatus]int
+}
+
+// number gives calls and requests their words.
+func (l *Log) number() {
+	l.calls, l.requests, l.statuses = make(map[string]int), make(map[ib.WROpcode]int), make(map[ib.WCStatus]int)
+	at := wordCounters
+	for _, name := range fault.Calls() {
+		l.calls[name] = at
+		at++
+	}
+	all := fault.Statuses()
+	for i, s := range all {
+		l.statuses[s] = i
+	}
+	for _, o := range fault.WorkRequests() {
+		l.requests[o] = at
+		at += len(all)
+	}
 }
 
 // Name returns the name of the process in this run: that of its program, a dot, and a number from 1 on.
@@ -45,24 +67,19 @@ func (l *Log) Call(verb string) {
 	if l == nil {
 		return
 	}
-	for i, name := range fault.Calls() {
-		if name == verb {
-			l.word(wordCounters + i).Add(1)
-			return
-		}
+	if i, known := l.calls[verb]; known {
+		l.word(i).Add(1)
 	}
 }
 
-// Request counts a work request that a queue pair begins.
-func (l *Log) Request(op ib.WROpcode) {
+// Request counts a work request that a queue pair begins, and that can fail with a status.
+func (l *Log) Request(op ib.WROpcode, s ib.WCStatus) {
 	if l == nil {
 		return
 	}
-	for i, o := range fault.WorkRequests() {
-		if o == op {
-			l.word(wordCounters + len(fault.Calls()) + i).Add(1)
-			return
-		}
+	i, known := l.requests[op]
+	if k, can := l.statuses[s]; known && can {
+		l.word(i + k).Add(1)
 	}
 }
 
@@ -71,4 +88,12 @@ func (l *Log) Acted() {
 	if l != nil {
 		l.word(wordActed).Add(1)
 	}
+}
+
+// Matches returns the counter of what the rule with an index has matched in this process; nil for none. Adapters of one process share it.
+func (l *Log) Matches(index int) *atomic.Uint64 {
+	if l == nil || index >= words-wordMatches {
+		return nil
+	}
+	return l.word(wordMatches + index)
 }

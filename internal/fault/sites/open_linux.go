@@ -21,7 +21,7 @@ const (
 	maxProgram  = 64   // characters of the name of a program
 )
 
-// Open returns the log of this process in the directory of a run. All calls of a process return the same file.
+// Open returns the log of this process in the directory of a run. The logs of one program in a process have the same file.
 func Open(dir string) (*Log, error) {
 	program, started, err := self()
 	if err != nil {
@@ -29,6 +29,7 @@ func Open(dir string) (*Log, error) {
 	}
 	for n := 1; n <= maxSiblings; n++ {
 		l := &Log{name: program + "." + strconv.Itoa(n)}
+		l.number()
 		path := filepath.Join(dir, l.name+suffix)
 		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 		created := err == nil

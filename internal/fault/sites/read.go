@@ -20,13 +20,14 @@ type Process struct {
 	Name     string // of the program, a dot, and a number
 	Acted    uint64 // actions of rules
 	Calls    []Count
-	Requests []Count
+	Requests []Count // that can fail
 }
 
 // Count is how often a process did something.
 type Count struct {
-	What string // a verb, or the opcode of a work request
-	N    uint64
+	What   string      // a verb, or the opcode of a work request
+	Status ib.WCStatus // with which the work request can fail
+	N      uint64
 }
 
 // maxProcesses bounds the files that Read reads.
@@ -92,19 +93,22 @@ func readOne(path string) (*Process, error) {
 	p := &Process{Acted: word(wordActed)}
 	at := wordCounters
 	for _, name := range fault.Calls() {
-		p.Calls = count(p.Calls, name, word(at))
+		p.Calls = count(p.Calls, Count{What: name, N: word(at)})
 		at++
 	}
 	for _, o := range fault.WorkRequests() {
-		p.Requests = count(p.Requests, o.String(), word(at))
-		at++
+		for _, s := range fault.Statuses() {
+			p.Requests = count(p.Requests, Count{o.String(), s, word(at)})
+			at++
+		}
 	}
 	return p, nil
 }
 
-func count(to []Count, what string, n uint64) []Count {
-	if n == 0 {
+// count adds what was done at least once.
+func count(to []Count, c Count) []Count {
+	if c.N == 0 {
 		return to
 	}
-	return append(to, Count{what, n})
+	return append(to, c)
 }

@@ -62,7 +62,7 @@ func TestCounts(t *testing.T) {
 			for range 1000 {
 				l.Call("RecvCQ") // there is none
 				l.Call("PostSend")
-				l.Request(ib.WRRDMARead)
+				l.Request(ib.WRRDMARead, ib.WCRemAccessErr)
 			}
 			l.Acted()
 		})
@@ -71,8 +71,13 @@ func TestCounts(t *testing.T) {
 	calls, requests := fault.Calls(), fault.WorkRequests()
 	one.Call(calls[0])
 	one.Call(calls[len(calls)-1])
-	one.Request(requests[0])
-	one.Request(requests[len(requests)-1])
+	all8 := fault.Statuses()
+	one.Request(requests[0], all8[0])
+	one.Request(requests[len(requests)-1], all8[len(all8)-1])
+	one.Request(ib.WRRDMARead, ib.WCSuccess) // no failure
+	if a, b := one.Matches(3), two.Matches(3); a.Add(1) != 1 || b.Add(1) != 2 || one.Matches(words) != nil {
+		t.Error("the logs of the process do not share what rules match")
+	}
 	for i := range 3 {
 		if name := child(t, dir); name != fmt.Sprintf("%s.%d", program, i+2) {
 			t.Errorf("process %d is called %q", i, name)
@@ -85,12 +90,12 @@ func TestCounts(t *testing.T) {
 	}
 	first := all[0]
 	if first.Name != program+".1" || first.Acted != 2 ||
-		!slices.Equal(first.Calls, []Count{{calls[0], 1}, {"PostSend", 2000}, {calls[len(calls)-1], 1}}) ||
-		!slices.Equal(first.Requests, []Count{{requests[0].String(), 1}, {"RDMA_READ", 2000}, {requests[len(requests)-1].String(), 1}}) {
+		!slices.Equal(first.Calls, []Count{{What: calls[0], N: 1}, {What: "PostSend", N: 2000}, {What: calls[len(calls)-1], N: 1}}) ||
+		!slices.Equal(first.Requests, []Count{{requests[0].String(), all8[0], 1}, {"RDMA_READ", ib.WCRemAccessErr, 2000}, {requests[len(requests)-1].String(), all8[len(all8)-1], 1}}) {
 		t.Errorf("this process did %+v", first)
 	}
 	for i, p := range all[1:] {
-		if p.Name != fmt.Sprintf("%s.%d", program, i+2) || p.Acted != 0 || !slices.Equal(p.Calls, []Count{{"RegMR", 1}}) || p.Requests != nil {
+		if p.Name != fmt.Sprintf("%s.%d", program, i+2) || p.Acted != 0 || !slices.Equal(p.Calls, []Count{{What: "RegMR", N: 1}}) || p.Requests != nil {
 			t.Errorf("a process that was killed did %+v", p)
 		}
 	}
@@ -170,14 +175,14 @@ func TestNames(t *testing.T) {
 
 // TestRoom checks that the file has room for all counters, and that nil counts nothing.
 func TestRoom(t *testing.T) {
-	if n := wordCounters + len(fault.Calls()) + len(fault.WorkRequests()); n > words {
+	if n := wordCounters + len(fault.Calls()) + len(fault.WorkRequests())*len(fault.Statuses()); n > wordMatches {
 		t.Errorf("%d words do not fit into %d", n, words)
 	}
 	var none *Log
 	none.Call("RegMR")
-	none.Request(ib.WRSend)
+	none.Request(ib.WRSend, ib.WCRetryExcErr)
 	none.Acted()
-	if none.Name() != "" {
+	if none.Name() != "" || none.Matches(0) != nil {
 		t.Errorf("nil is %q", none.Name())
 	}
 }
