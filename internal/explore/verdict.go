@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -100,6 +99,9 @@ func (r *Run) newBreaches(first *Run, f *Fault) (all []Breach) {
 	return all
 }
 
+// crashSignals are Linux's signals of processes that crash.
+var crashSignals = map[int]string{4: "illegal instruction", 5: "trace/breakpoint trap", 6: "aborted", 7: "bus error", 8: "floating point exception", 11: "segmentation fault", 31: "bad system call"}
+
 // signalCode is added to the number of a signal in the exit codes of shells.
 const signalCode = 128
 
@@ -125,10 +127,8 @@ func (r *Run) crash(first *Run) string {
 	if r.TimedOut {
 		return "" // its processes were killed
 	}
-	for _, s := range []syscall.Signal{syscall.SIGILL, syscall.SIGTRAP, syscall.SIGABRT, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGSEGV, syscall.SIGSYS} {
-		if r.Code == signalCode+int(s) {
-			return fmt.Sprintf("signal %d (%v)", int(s), s)
-		}
+	if name, is := crashSignals[r.Code-signalCode]; is {
+		return fmt.Sprintf("signal %d (%s)", r.Code-signalCode, name)
 	}
 	if text := crashText(r.Output); text != "" && crashText(first.Output) == "" {
 		return fmt.Sprintf("its output has %q", text)

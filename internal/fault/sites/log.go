@@ -20,6 +20,9 @@ const (
 	size         = words * 8
 )
 
+// suffix ends the names of the files.
+const suffix = ".sites"
+
 const magic = 0x31736574_69732d61 // "a-sites1"
 
 // Log counts what a process does. The methods of nil do nothing.

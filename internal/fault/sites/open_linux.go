@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	suffix      = ".sites"
 	maxSiblings = 4096 // processes of one program in a run
 	maxProgram  = 64   // characters of the name of a program
 )
