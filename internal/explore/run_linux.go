@@ -26,8 +26,8 @@ const (
 	checkDirEnv = "SOFTHCA_CHECK_DIR"
 )
 
-// Run runs the program once under a rule, "" for none, for at most limit. It kills all that the program leaves behind. All
-// orphans of this process become its children: it must not start processes itself meanwhile. also, if not nil, gets the output of the
+// Run runs the program once under a rule, "" for none, for at most limit. It kills all that the program leaves behind. Meanwhile all
+// orphans of this process become its children, and are killed: it must not start processes itself. also, if not nil, gets the output of the
 // program, too. An error is one of running it, not of the program.
 func (p *Program) Run(ctx context.Context, rule string, limit time.Duration, also io.Writer) (*Run, error) {
 	dir, err := os.MkdirTemp("", "softhca-explore-*")
@@ -56,6 +56,7 @@ func (p *Program) start(ctx context.Context, env []string, limit time.Duration, 
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become the parent of orphans: %w", err)
 	}
+	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }() // orphans of others are not reaped here
 	in, out, err := os.Pipe()
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -165,6 +166,11 @@ func TestNothingIsLeft(t *testing.T) {
 		if left, err := children(); err != nil || len(left) > 0 {
 			t.Errorf("%s leaves %v, %v", script, left, err)
 		}
+	}
+	var adopts int32
+	must.Do(t, unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&adopts)), 0, 0, 0))
+	if adopts != 0 {
+		t.Error("orphans still become children of this process")
 	}
 	entries, err := filepath.Glob(filepath.Join(tmp, "softhca-explore-*"))
 	must.Do(t, err)
