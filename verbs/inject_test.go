@@ -327,8 +327,8 @@ func TestInjectWithoutEffect(t *testing.T) {
 	}
 }
 
-// TestRequestsGetStatuses gives requests a status by rules: which one, counted among those that can have it, and
-// what becomes of the queue pair.
+// TestRequestsGetStatuses has rules make requests fail. The test checks which request fails, as a rule counts only requests
+// that can have its status, and the state of the queue pair afterwards.
 func TestRequestsGetStatuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

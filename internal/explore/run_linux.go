@@ -76,7 +76,7 @@ func (p *Program) start(ctx context.Context, env []string, limit time.Duration, 
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, out.Close())
 	}
-	_ = out.Close() // the program has it
+	_ = out.Close() // the program has its own copy of the descriptor
 	kept, read := new(tail), make(chan struct{})
 	go func() {
 		defer close(read)

@@ -72,7 +72,7 @@ func acting(t *testing.T, how string) *Program {
 	return &Program{Softhca: launcher(t), Args: []string{os.Args[0]}, Env: append(os.Environ(), actEnv+"="+how, faultsEnv+"=drop p=1")}
 }
 
-// TestExplore explores a program that bears its fault, one that reports it, and ones that crash and hang.
+// TestExplore explores four programs: under the fault one ends well, one reports it, one crashes and one hangs.
 func TestExplore(t *testing.T) {
 	for how, want := range map[string]Verdict{"bears": Absorbed, "fails": Reported, "crashes": Crashed, "hangs": Hung} {
 		p := acting(t, how)

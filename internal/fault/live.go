@@ -20,7 +20,7 @@ type Live struct {
 	first int64 // number of the first match at which it acts
 	once  bool  // it acts only at that match
 
-	matched  *atomic.Uint64 // its own, or one that rules of several adapters share
+	matched  *atomic.Uint64 // the counter of matches, which the rules of several adapters may share
 	applied  atomic.Uint64
 	overflow atomic.Uint64
 

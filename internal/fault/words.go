@@ -110,7 +110,7 @@ func failing(s ib.WCStatus) int64 {
 	}
 }
 
-// statuses are those that wc can give a request.
+// statuses are the completion statuses that a wc rule can give a request.
 var statuses = [...]word{
 	{ib.WCLocLenErr.String(), int64(ib.WCLocLenErr)}, {ib.WCLocQPOpErr.String(), int64(ib.WCLocQPOpErr)},
 	{ib.WCLocProtErr.String(), int64(ib.WCLocProtErr)}, {ib.WCMWBindErr.String(), int64(ib.WCMWBindErr)},
