@@ -6,16 +6,19 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/softhca/softhca/internal/explore/stacks"
 )
 
 // Result is what became of a program under a fault.
 type Result struct {
 	Fault
-	Verdict Verdict `json:"verdict"`          // crashed, hung, lost, broke, reported, absorbed or unreached
-	Why     string  `json:"why,omitempty"`    // more about the verdict
-	Code    int     `json:"exit_code"`        // of the program; 128 plus the number of a signal
-	Millis  int64   `json:"milliseconds"`     // how long the run took
-	Output  string  `json:"output,omitempty"` // of a run with a finding: the last lines
+	Verdict Verdict          `json:"verdict"`          // crashed, hung, lost, broke, reported, absorbed or unreached
+	Why     string           `json:"why,omitempty"`    // more about the verdict
+	Code    int              `json:"exit_code"`        // of the program; 128 plus the number of a signal
+	Millis  int64            `json:"milliseconds"`     // how long the run took
+	Output  string           `json:"output,omitempty"` // of a run with a finding: the last lines
+	Stacks  []stacks.Process `json:"stacks,omitempty"` // of a run that hung: where the threads of its processes were
 }
 
 // Options say how to explore.

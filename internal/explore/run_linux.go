@@ -62,22 +62,16 @@ func (p *Program) start(ctx context.Context, env []string, limit time.Duration, 
 		return nil, err
 	}
 	defer in.Close()
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	cmd := exec.CommandContext(limited, p.Softhca, append([]string{"run", "--"}, p.Args...)...)
+	cmd := exec.Command(p.Softhca, append([]string{"run", "--"}, p.Args...)...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this command
 	r := new(Run)
-	cmd.Cancel = func() error {
-		r.Running = running()
-		return cmd.Process.Kill()
-	}
 	begin := time.Now()
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, out.Close())
 	}
 	_ = out.Close() // the program has its own copy of the descriptor
-	kept, read := new(tail), make(chan struct{})
+	kept, read := new(output), make(chan struct{})
 	go func() {
 		defer close(read)
 		var w io.Writer = kept
@@ -86,14 +80,23 @@ func (p *Program) start(ctx context.Context, env []string, limit time.Duration, 
 		}
 		_, _ = io.Copy(w, in) // it ends when all writers have ended
 	}()
+	ended := waitEnd(ctx, cmd.Process, begin.Add(limit))
+	r.Duration = time.Since(begin)
+	if !ended {
+		r.TimedOut = ctx.Err() == nil
+		if r.TimedOut {
+			r.look(kept)
+		}
+		_ = cmd.Process.Kill() // it may have ended meanwhile
+	}
 	_ = cmd.Wait() // its state says how it ended
-	r.Duration, r.TimedOut, r.Code = time.Since(begin), limited.Err() != nil, exitCode(cmd.ProcessState)
+	r.Code = exitCode(cmd.ProcessState)
 	if err := killChildren(); err != nil {
 		return nil, err
 	}
 	_ = in.SetReadDeadline(time.Now().Add(patience)) // a process that is no child of this one may have the output, too
 	<-read
-	r.Output = string(kept.kept)
+	r.Output = string(kept.tail.kept)
 	return r, ctx.Err()
 }
 
@@ -178,31 +181,4 @@ func processes() (all []process, err error) {
 		}
 	}
 	return all, nil
-}
-
-// maxRunning bounds the processes that a run that hangs names.
-const maxRunning = 8
-
-// running returns the names of this process's descendants that run and have no children that run.
-func running() (names []string) {
-	all, err := processes()
-	if err != nil {
-		return nil
-	}
-	below := map[int]bool{os.Getpid(): true}
-	parents := map[int]bool{}
-	for grows := true; grows; {
-		grows = false
-		for _, p := range all {
-			if below[p.parent] && !below[p.pid] && !p.ended {
-				below[p.pid], parents[p.parent], grows = true, true, true
-			}
-		}
-	}
-	for _, p := range all {
-		if below[p.pid] && !parents[p.pid] && p.pid != os.Getpid() && len(names) < maxRunning {
-			names = append(names, p.name)
-		}
-	}
-	return names
 }
