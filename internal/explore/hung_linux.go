@@ -151,31 +151,20 @@ const maxRunning = 8
 
 // running returns this process's descendants that run, those without children that run first, and the names of these.
 func running() (pids []int, names []string) {
-	all, err := processes()
-	if err != nil {
-		return nil, nil
-	}
-	below := map[int]bool{os.Getpid(): true}
+	all := descendants()
 	parents := map[int]bool{}
-	for grows := true; grows; {
-		grows = false
-		for _, p := range all {
-			if below[p.parent] && !below[p.pid] && !p.ended {
-				below[p.pid], parents[p.parent], grows = true, true, true
-			}
-		}
+	for _, p := range all {
+		parents[p.parent] = true
 	}
 	var others []int
 	for _, p := range all {
-		switch {
-		case !below[p.pid] || p.pid == os.Getpid():
-		case parents[p.pid]:
+		if parents[p.pid] {
 			others = append(others, p.pid)
-		default:
-			pids = append(pids, p.pid)
-			if len(names) < maxRunning {
-				names = append(names, p.name)
-			}
+			continue
+		}
+		pids = append(pids, p.pid)
+		if len(names) < maxRunning {
+			names = append(names, p.name)
 		}
 	}
 	return append(pids, others...), names
