@@ -31,12 +31,8 @@ type exploreFlags struct {
 	jobs   int
 }
 
-func newExploreCommand() *cobra.Command {
-	f := &exploreFlags{}
-	cmd := &cobra.Command{
-		Use:   "explore [flags] [--] PROGRAM [ARGUMENT...]",
-		Short: "Run a program again for each call and request that can fail, and judge how it ends",
-		Long: `explore runs an unmodified RDMA program, or a script that starts several, as softhca run does. The first run records
+// exploreText is the help of explore.
+const exploreText = `explore runs an unmodified RDMA program, or a script that starts several, as softhca run does. The first run records
 what the processes do that can fail. Then explore runs the program again for each fault, with one thing going wrong in one process:
 
   call     a call of a verb or of rdma_cm returns an error, such as ENOMEM from ibv_reg_mr
@@ -73,7 +69,14 @@ SOFTHCA_JOB in the environment has a different number in each. This needs namesp
 A script must pass the exit codes of its programs on. The first run may take ten minutes.
 
 The exit code is 0 without a finding, also if --time ended the exploration, and 1 with findings, or if the program does not end well in the
-first run. It is 2 if the command line is wrong, and 130 after Ctrl-C.`,
+first run. It is 2 if the command line is wrong, and 130 after Ctrl-C.`
+
+func newExploreCommand() *cobra.Command {
+	f := &exploreFlags{}
+	cmd := &cobra.Command{
+		Use:   "explore [flags] [--] PROGRAM [ARGUMENT...]",
+		Short: "Run a program again for each call and request that can fail, and judge how it ends",
+		Long:  exploreText,
 		Example: `  softhca explore -- ./my_test.sh                        all faults
   softhca explore --list -- ./my_test.sh                 only list them
   softhca explore --only wc,cm --time 10m -- ./my_test.sh
