@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +17,24 @@ type Program struct {
 	Args    []string // the program and its arguments
 	Env     []string // as os.Environ returns it
 	Jobs    int      // runs that are side by side, each in a network of its own; 0 or 1: one, in the network of this process
+}
+
+// The variables that the adapters of a run read.
+const (
+	faultsEnv   = "SOFTHCA_FAULTS"
+	sitesEnv    = "SOFTHCA_SITES"
+	checkEnv    = "SOFTHCA_CHECK"
+	checkDirEnv = "SOFTHCA_CHECK_DIR"
+	hurryEnv    = "SOFTHCA_HURRY"
+)
+
+// Environment returns the variables that make the adapters of a process have the fault.
+func (f *Fault) Environment() map[string]string {
+	env := map[string]string{faultsEnv: f.Rule}
+	if !f.steady {
+		env[hurryEnv] = strconv.Itoa(hurry)
+	}
+	return env
 }
 
 // Run is what became of one run of a program.
