@@ -378,13 +378,14 @@ static bool cm_event(void)
 	}
 }
 
-// completion_event handles one event of a completion queue.
+// completion_event handles one event of a completion queue. There is none if the queue has been destroyed since
+// poll has returned.
 static bool completion_event(void)
 {
 	struct ibv_cq *cq;
 	void *context;
-	if (!worked(ibv_get_cq_event(completions, &cq, &context), "ibv_get_cq_event"))
-		return false;
+	if (ibv_get_cq_event(completions, &cq, &context) != 0)
+		return errno == EAGAIN || failed("ibv_get_cq_event");
 	ibv_ack_cq_events(cq, 1);
 	struct connection *c = context;
 	if (!check(ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq")) {
@@ -401,8 +402,11 @@ static bool run(int signals)
 {
 	struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = channel->fd, .events = POLLIN}, {.fd = completions->fd, .events = POLLIN}};
 	for (;;) {
-		if (poll(fds, sizeof fds / sizeof *fds, -1) < 0 && errno != EINTR)
+		if (poll(fds, sizeof fds / sizeof *fds, -1) < 0) {
+			if (errno == EINTR)
+				continue;
 			return failed("poll");
+		}
 		if (fds[0].revents != 0)
 			return true;
 		if (fds[1].revents != 0 && !cm_event())
@@ -431,6 +435,8 @@ static bool listen_on(struct sockaddr_in *address)
 	completions = ibv_create_comp_channel(listener->verbs);
 	if (completions == NULL)
 		return failed("ibv_create_comp_channel");
+	if (fcntl(completions->fd, F_SETFL, O_NONBLOCK) != 0)
+		return failed("fcntl");
 	if (!worked(rdma_listen(listener, CONNECTIONS), "rdma_listen"))
 		return false;
 	printf("%d\n", ntohs(rdma_get_src_port(listener)));
