@@ -86,7 +86,7 @@ static bool open_connection(struct sockaddr_in *address)
 		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
 	if (!worked(rdma_create_qp(id, pd, &init), "rdma_create_qp"))
 		return false;
-	struct rdma_conn_param param = {.responder_resources = 1, .retry_count = 7, .rnr_retry_count = 7};
+	struct rdma_conn_param param = {.responder_resources = 1, .retry_count = 7, .rnr_retry_count = 6};
 	if (!worked(rdma_connect(id, &param), "rdma_connect"))
 		return false;
 	established = expect(RDMA_CM_EVENT_ESTABLISHED);
@@ -119,9 +119,10 @@ static bool no_news(void)
 	case 0:
 		return true;
 	}
-	if (next_notice(channel, &n))
+	if (next_notice(channel, &n)) {
 		fprintf(stderr, "%s, status %d\n", rdma_event_str(n.type), n.status);
-	established = n.type != RDMA_CM_EVENT_DISCONNECTED;
+		established = n.type != RDMA_CM_EVENT_DISCONNECTED;
+	}
 	return false;
 }
 

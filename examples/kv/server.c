@@ -322,7 +322,7 @@ static bool set_up(struct connection *c)
 	for (int i = 0; i < SLOTS; i++)
 		if (!post_receive(c, &c->slots[i]))
 			return false;
-	struct rdma_conn_param param = {.initiator_depth = 1, .retry_count = 7, .rnr_retry_count = 7};
+	struct rdma_conn_param param = {.initiator_depth = 1, .retry_count = 7, .rnr_retry_count = 6};
 	c->accepted = worked(rdma_accept(c->id, &param), "rdma_accept");
 	return c->accepted;
 }
