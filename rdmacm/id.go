@@ -82,6 +82,9 @@ func (m *Manager) CreateID(ch *EventChannel, ps PortSpace) (*ID, error) {
 	default:
 		return nil, fmt.Errorf("create ID: port space %#x: %w", uint16(ps), ib.EINVAL)
 	}
+	if err := m.disturb("CMCreateID"); err != nil {
+		return nil, err
+	}
 	id := newID(m, ps, typ)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,6 +152,14 @@ func (id *ID) Event() *Event {
 	return id.inbox.last
 }
 
+// disturb applies the rules of faults to a call.
+func (id *ID) disturb(call string) error {
+	if id == nil {
+		return nil
+	}
+	return id.m.disturb(call)
+}
+
 // run calls f, one call at a time, unless the ID is destroyed. what names the operation
 // in the error.
 func (id *ID) run(what string, f func() error) error {
@@ -193,6 +204,9 @@ func (id *ID) start(what string, f func() error, to ...EventType) error {
 // already synchronous, and for a channel of another Manager; ErrClosed for a closed
 // channel.
 func (id *ID) Migrate(ch *EventChannel) error {
+	if err := id.disturb("CMMigrate"); err != nil {
+		return err
+	}
 	var taken <-chan struct{}
 	err := id.run("migrate", func() (err error) {
 		taken, err = id.inbox.move(ch)

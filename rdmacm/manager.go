@@ -75,6 +75,9 @@ func Open(cfg verbs.Config) (*Manager, error) {
 	return m, nil
 }
 
+// disturb applies the rules of faults to a call: those of the first adapter, as a call may be about all.
+func (m *Manager) disturb(call string) error { return m.devices[0].dev.Disturb(call, nil) }
+
 // Devices returns the adapters, in the order of New.
 func (m *Manager) Devices() (all []*verbs.Context) {
 	if m == nil {

@@ -11,7 +11,7 @@
 
 // SOFTHCA_ENGINE_ABI changes whenever this file does: the library rejects an engine of another
 // build.
-#define SOFTHCA_ENGINE_ABI 17
+#define SOFTHCA_ENGINE_ABI 18
 
 // SOFTHCA_VENDOR_ERR_FAULT is the vendor_err of a completion that a fault on demand has made fail.
 #define SOFTHCA_VENDOR_ERR_FAULT 0xfa17
@@ -43,7 +43,7 @@ struct softhca_config {
 	// Go programs read these from their environment. Here the library reads them, because the
 	// engine's runtime would read the memory that the kernel filled when the program started.
 	char *config_dir; // of the user: $XDG_CONFIG_HOME or $HOME/.config
-	char *guid, *faults, *faults_seed, *wire, *nasty, *sites;
+	char *guid, *faults, *faults_seed, *wire, *nasty, *sites, *hurry;
 	char *sysfs; // root of the adapter's sysfs image, whose counters the engine updates
 	int adapter; // its number there, from 0
 	char *name;  // of the adapter

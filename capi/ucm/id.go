@@ -8,6 +8,7 @@ import (
 	"net/netip"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/rdmacm"
 )
 
@@ -95,6 +96,9 @@ func (f *File) bind(n *node, c *bind) error {
 // has just closed; the kernel closes such files before close returns.
 func (m *Manager) claim(take func() error) error {
 	err := take()
+	if asked := (*device.FaultError)(nil); errors.As(err, &asked) {
+		return err
+	}
 	if errors.Is(err, ib.EADDRINUSE) || errors.Is(err, ib.EADDRNOTAVAIL) {
 		m.closeUnread()
 		return take() // also if there was no such file: it may have just gone

@@ -16,6 +16,7 @@ import (
 	"github.com/softhca/softhca/internal/environ"
 	"github.com/softhca/softhca/internal/explore"
 	"github.com/softhca/softhca/internal/fault"
+	"github.com/softhca/softhca/internal/wording"
 )
 
 // exploreFlags are the flags of explore.
@@ -37,10 +38,15 @@ func newExploreCommand() *cobra.Command {
 		Long: `explore runs an unmodified RDMA program, or a script that starts several, as softhca run does. The first run records
 what the processes do that can fail. Then explore runs the program again for each fault, with one thing going wrong in one process:
 
-  call  a call of a verb returns an error, such as ENOMEM from ibv_reg_mr
-  wc    a work request completes with an error, such as RETRY_EXC_ERR or REM_ACCESS_ERR
+  call     a call of a verb or of rdma_cm returns an error, such as ENOMEM from ibv_reg_mr
+  wc       a work request completes with an error, such as RETRY_EXC_ERR or REM_ACCESS_ERR
+  cm       a message of the connection manager is lost, once or from then on, repeated or late, or a request is rejected
+  packet   another packet is lost, once or from then on, repeated or late
+  rnr      a request finds no receive
+  event    an asynchronous event is raised, such as QP_FATAL or DEVICE_FATAL
+  process  a process is killed, or stopped for 5 s, when it sends or receives a packet
 
-It tries each of these at the first, the middle and the last call or request of its kind in its process; --all tries every one.
+It tries each of these at the first, the last and the middle call, request or packet of its kind in its process; --all tries every one.
 A process is named by its program, a dot and a number: server.1, client.1, client.2.
 
 The verdict of a run is
@@ -53,7 +59,8 @@ The verdict of a run is
   absorbed   the program ended well
   unreached  the fault did not happen, as the run differed from the first one
 
-A run may take ten times as long as the first one, and at least 5 s; --limit sets another time. The first four verdicts are findings. For each, explore prints a command that shows it again.
+A run may take ten times as long as the first one, at least 5 s, and longer than the timers of its queue pairs and connections; --limit sets
+another time. In most runs, these timers are 50 times shorter after the first of a connection has expired. The first four verdicts are findings. For each, explore prints a command that shows it again.
 
 The program gets no standard input, must end by itself, and must end well without a fault. It runs many times in a row, so it must clean up
 files that it leaves. explore kills all processes that a run leaves behind. A run under a fault takes the time of the program and about 0.1 s;
@@ -65,7 +72,7 @@ The exit code is 0 without a finding, also if --time ended the exploration, and 
 first run. It is 2 if the command line is wrong, and 130 after Ctrl-C.`,
 		Example: `  softhca explore -- ./my_test.sh                        all faults
   softhca explore --list -- ./my_test.sh                 only list them
-  softhca explore --only wc --time 10m -- ./my_test.sh
+  softhca explore --only wc,cm --time 10m -- ./my_test.sh
   softhca explore --json report.json -- sh -c './server & s=$!; ./client 127.0.0.1 && wait $s'
   softhca explore --replay 'wc RETRY_EXC_ERR nth=1 op=SEND process=client.1' -- ./my_test.sh`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -77,8 +84,8 @@ first run. It is 2 if the command line is wrong, and 130 after Ctrl-C.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return named(cmd, f.do(cmd, args)) },
 	}
 	s := cmd.Flags()
-	s.StringSliceVar(&f.only, "only", nil, "only faults of these `kinds`: call or wc")
-	s.BoolVar(&f.all, "all", false, "try every call and request, not only the first, the middle and the last of its kind in its process")
+	s.StringSliceVar(&f.only, "only", nil, "only faults of these `kinds`: "+wording.Or(explore.Kinds()))
+	s.BoolVar(&f.all, "all", false, "try every call, request and packet, not only the first, the middle and the last of its kind in its process")
 	s.BoolVar(&f.list, "list", false, "only list the faults, after the first run")
 	s.StringVar(&f.replay, "replay", "", "run the program under this `fault` only, with its output")
 	s.StringVar(&f.json, "json", "", "write the report, or the list, to this `file`; - is standard output")
@@ -108,8 +115,6 @@ func (f *exploreFlags) check() (*fault.Rule, error) {
 		return nil, usagef("--replay: %w", err)
 	case len(rules) != 1:
 		return nil, usagef("--replay: want one fault, such as 'fail errno=ENOMEM nth=1 op=RegMR process=client.1'")
-	case rules[0].Action.Layer() == fault.Packets:
-		return nil, usagef("--replay: %v acts on packets: use softhca run --fault", rules[0].Action)
 	}
 	return &rules[0], nil
 }

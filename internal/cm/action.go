@@ -138,7 +138,7 @@ func (c *Conn) stopRetry() {
 // does not cover; the total time does not change.
 func (x *stimulus) retransmit(c *Conn) {
 	c.retry.left--
-	c.await(x.now, c.retry.interval, c.retry.left)
+	c.awaitRepetition(x.now)
 	if maySend(c) {
 		c.m.retried(c.sent)
 		dispatch(x.now, c, c.sent, c.m.transmit)

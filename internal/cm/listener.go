@@ -64,6 +64,12 @@ func (l *Listener) Close() {
 // it can end the old connection, so the REQ must be valid otherwise (C7).
 func (m *Manager) accept(l *Listener, x *stimulus) {
 	q := x.ev.REQ
+	if m.inject != nil {
+		if why := m.inject(x.from.From.Remote); why != 0 {
+			m.refuse(x, why)
+			return
+		}
+	}
 	c := m.NewConn(l.handler)
 	c.role, c.listener, c.service = Passive, l, q.ServiceID
 	c.remoteID, c.guid, c.to, c.tid = q.LocalCommID, q.LocalCAGUID, x.sender(), x.tid

@@ -102,6 +102,9 @@ func openWith(cfg Config, table *file.File) (*Device, error) {
 		return nil, fmt.Errorf("%s %w", nastyEnv, err)
 	}
 	dice := behaviour.New(cfg.Adapter)
+	if cfg.Settings.Hurry, err = cfg.Env.hurry(); err != nil {
+		return nil, err
+	}
 	port, lease, err := cfg.openPort(faults)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,10 @@
 package device
 
 import (
+	"fmt"
+	"strconv"
+
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/environ"
 	"github.com/softhca/softhca/internal/identity"
 )
@@ -18,6 +22,7 @@ type Environment struct {
 	CheckDir   string // value of SOFTHCA_CHECK_DIR
 	Nasty      string // value of SOFTHCA_NASTY
 	Sites      string // value of SOFTHCA_SITES: the directory in which softhca explore counts what can fail
+	Hurry      string // value of SOFTHCA_HURRY
 }
 
 // Secret returns the secret of the user, nil if it is not stored, so that no other process
@@ -45,6 +50,24 @@ const (
 // SitesEnv names the directory in which softhca explore counts what can fail.
 const SitesEnv = "SOFTHCA_SITES"
 
+// HurryEnv says how many times shorter the timers of retries are after the first has expired; see qp.Settings.Hurry.
+const HurryEnv = "SOFTHCA_HURRY"
+
+// maxHurry bounds the value of HurryEnv.
+const maxHurry = 1000
+
+// hurry returns the value of HurryEnv, 0 if there is none.
+func (e *Environment) hurry() (int, error) {
+	if e.Hurry == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(e.Hurry)
+	if err != nil || n < 1 || n > maxHurry {
+		return 0, fmt.Errorf("%s: %.20q: want a number from 1 to %d: %w", HurryEnv, e.Hurry, maxHurry, ib.EINVAL)
+	}
+	return n, nil
+}
+
 // ProcessEnvironment returns the environment of a program in Go. It is empty in a
 // set-user-ID program.
 func ProcessEnvironment() Environment {
@@ -52,6 +75,6 @@ func ProcessEnvironment() Environment {
 		ConfigDir: environ.ConfigDir(), GUID: environ.Getenv(guidEnv),
 		Faults: environ.Getenv(faultsEnv), FaultsSeed: environ.Getenv(faultsSeedEnv), Wire: environ.Getenv(wireEnv),
 		Check: environ.Getenv(checkEnv), CheckDir: environ.Getenv(checkDirEnv), Nasty: environ.Getenv(nastyEnv),
-		Sites: environ.Getenv(SitesEnv),
+		Sites: environ.Getenv(SitesEnv), Hurry: environ.Getenv(HurryEnv),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -14,6 +15,7 @@ import (
 	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -26,6 +28,7 @@ type injector struct {
 	timed    []*fault.Live            // rules on verbs that wait for a time
 	answers  []*fault.Live            // rules of the responder
 	requests []*fault.Live            // rules on work requests
+	rejects  []*fault.Live            // rules on requests for connections
 	seed     uint64
 	start    time.Time
 	trace    trace.Tracer
@@ -55,6 +58,9 @@ func newInjector(cfg *Config) (*injector, error) {
 		} else if p != "" && p != i.sites.Name() {
 			continue
 		}
+		if r.Action == fault.Stop && !canPause {
+			return nil, fmt.Errorf("faults: %v: this system cannot stop a process: %w", r.Action, ib.EOPNOTSUPP)
+		}
 		l := fault.NewLive(r, i.seed, n)
 		if shared := i.sites.Matches(n); shared != nil && r.Process() != "" {
 			l.CountIn(shared)
@@ -71,6 +77,8 @@ func newInjector(cfg *Config) (*injector, error) {
 			i.answers = append(i.answers, l)
 		case fault.Requests:
 			i.requests = append(i.requests, l)
+		case fault.Connections:
+			i.rejects = append(i.rejects, l)
 		case fault.Packets:
 		}
 	}
@@ -88,13 +96,16 @@ func (i *injector) attach(h *hca.HCA) {
 	}
 	var answer qp.Inject
 	var refuse qp.InjectRequest
-	if len(i.answers) > 0 {
+	if len(i.answers) > 0 || i.sites != nil {
 		answer = i.answer
 	}
 	if len(i.requests) > 0 || i.sites != nil {
 		refuse = i.refuse
 	}
 	h.Inject(answer, refuse)
+	if len(i.rejects) > 0 || i.sites != nil {
+		h.CM().Inject(i.reject)
+	}
 }
 
 // begin starts the timers of the timed rules.
@@ -122,6 +133,9 @@ func (i *injector) answer(q *qp.QP, p *qp.Packet) roce.Syndrome {
 	now := i.now()
 	s := fault.Subject{
 		Dir: fault.In, Op: p.BTH.Opcode, Readable: true, QPN: q.Num(), PSN: p.BTH.PSN, Src: p.Data.Src, Dst: p.Data.Dst,
+	}
+	if i.sites != nil && p.TakesReceive() {
+		i.sites.Packet(sites.Taken, &s)
 	}
 	for _, l := range i.answers {
 		if l.Action == fault.RNR && !p.TakesReceive() || !l.Fires(now, &s) {
@@ -161,11 +175,68 @@ func (i *injector) refuse(q *qp.QP, w qp.Request) ib.WCStatus {
 	return ib.WCSuccess
 }
 
+// reject is the cm.Inject of the adapter.
+func (i *injector) reject(from netip.Addr) mad.RejReason {
+	now := i.now()
+	s := fault.Subject{Dir: fault.In, Op: roce.UDSendOnly, Message: mad.AttrREQ, Readable: true, QPN: ib.QPNGSI, Src: from}
+	i.sites.Packet(sites.Taken, &s)
+	for _, l := range i.rejects {
+		if !l.Fires(now, &s) {
+			continue
+		}
+		i.acted(l)
+		if i.trace != nil {
+			i.trace(&trace.Record{At: now, Kind: trace.Fault, QPN: ib.QPNGSI, Cause: l.Text()})
+		}
+		return l.Reason()
+	}
+	return 0
+}
+
 // acted counts an action of a rule.
 func (i *injector) acted(l *fault.Live) {
 	l.Applied()
 	i.sites.Acted()
 }
+
+// actedOnPacket is the Acted of the port.
+func (i *injector) actedOnPacket(l *fault.Live) {
+	i.sites.Acted()
+	switch l.Action {
+	case fault.Kill:
+		kill()
+	case fault.Stop:
+		pause()
+	}
+}
+
+// countPacket is the Count of the port.
+func (i *injector) countPacket(s *fault.Subject) {
+	use := sites.Sent
+	if s.Dir == fault.In {
+		use = sites.Received
+	}
+	i.sites.Packet(use, s)
+}
+
+// countTimers notes the timers of a queue pair that has new attributes.
+func (i *injector) countTimers(a *ib.QPAttr) {
+	if i != nil {
+		i.sites.Timers(ib.AckTimeout(a.Timeout), a.RetryCnt)
+	}
+}
+
+// FaultError is the error of a call that a rule makes fail.
+type FaultError struct {
+	Rule  string
+	Errno ib.Errno
+}
+
+// Error names the rule and the error.
+func (e *FaultError) Error() string { return fmt.Sprintf("fault on demand (%s): %v", e.Rule, e.Errno) }
+
+// Unwrap returns the error number.
+func (e *FaultError) Unwrap() error { return e.Errno }
 
 // Watched reports whether calls of a verb are to be passed to Called.
 func (d *Device) Watched(verb string) bool {
@@ -175,8 +246,16 @@ func (d *Device) Watched(verb string) bool {
 // Called applies the rules to a call of a verb. It returns the error of Alive, or
 // the one with which a rule makes the call fail.
 func (d *Device) Called(verb string, o *Object) error {
-	if err := d.Alive(); err != nil || !d.Watched(verb) {
+	if err := d.Alive(); err != nil {
 		return err
+	}
+	return d.Disturb(verb, o)
+}
+
+// Disturb is Called for a call that does not need this adapter.
+func (d *Device) Disturb(verb string, o *Object) error {
+	if !d.Watched(verb) {
+		return nil
 	}
 	if o == nil {
 		o = &Object{}
@@ -193,7 +272,7 @@ func (d *Device) Called(verb string, o *Object) error {
 		}
 		if l.Action == fault.Fail {
 			i.acted(l)
-			failed = fmt.Errorf("fault on demand (%s): %w", l.Text(), l.Errno())
+			failed = &FaultError{l.Text(), l.Errno()}
 			break
 		}
 		due = append(due, l)

@@ -45,7 +45,10 @@ func (c *Config) openPort(faults *injector) (p fabric.Port, lease *broker.Lease,
 	}
 	var w *capture.Port
 	if faults != nil {
-		f := fault.Config{Rules: faults.all, Now: faults.now, Trace: c.Trace}
+		f := fault.Config{Rules: faults.all, Now: faults.now, Trace: c.Trace, Acted: faults.actedOnPacket}
+		if faults.sites != nil {
+			f.Count = faults.countPacket
+		}
 		if c.Capture != nil {
 			f.Mark = func(m *fault.Mark) { record(w, m) }
 		}

@@ -49,7 +49,14 @@ func (p *PD) CreateQP(q *QP, owner any, config func() (hca.QPConfig, error)) err
 
 // Modify sets attributes, and the state if the mask has it.
 func (q *QP) Modify(attr *ib.QPAttr, mask ib.AttrMask) error {
-	return q.call("ModifyQP", func(now clock.Instant) error { return q.QP.Modify(now, attr, mask) })
+	return q.call("ModifyQP", func(now clock.Instant) error {
+		err := q.QP.Modify(now, attr, mask)
+		if mask&(ib.AttrTimeout|ib.AttrRetryCnt) != 0 && err == nil {
+			a := q.QP.Query()
+			q.dev.faults.countTimers(&a)
+		}
+		return err
+	})
 }
 
 // SetRateLimit limits the rate at which the queue pair sends.

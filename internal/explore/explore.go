@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fault"
+	"github.com/softhca/softhca/internal/fault/sites"
 )
 
 // Result is what became of a program under a fault.
@@ -29,8 +33,13 @@ type Options struct {
 
 const (
 	firstLimit = 10 * time.Minute // for the first run
-	leastLimit = 5 * time.Second  // for a run under a fault, unless Options has one
-	times      = 10               // as long as the first run
+	// mostPatience bounds the time of timers: a queue pair may be told to wait for hours.
+	mostPatience = 2 * time.Minute
+	leastLimit   = 5 * time.Second // for a run under a fault, unless Options has one
+	times        = 10              // as long as the first run
+	hurry        = 50              // how many times shorter the timers are after the first has expired
+	// cmTime is how long librdmacm's requests for connections take to fail then: 4.3 s, and 15 repetitions.
+	cmTime = 6 * time.Second
 )
 
 // ErrFirst is the error of a program that does not end well without a fault.
@@ -38,7 +47,7 @@ var ErrFirst = errors.New("the program must end well without a fault")
 
 // Record runs the program without a fault.
 func (p *Program) Record(ctx context.Context) (*Run, error) {
-	first, err := p.Run(ctx, "", firstLimit, nil)
+	first, err := p.Run(ctx, nil, firstLimit, nil)
 	switch {
 	case err != nil:
 		return nil, err
@@ -74,7 +83,7 @@ func (p *Program) Explore(ctx context.Context, first *Run, o Options) (*Report, 
 		if o.Progress != nil {
 			o.Progress(report, &faults[i])
 		}
-		r, err := p.Run(ctx, faults[i].Rule, o.limit(first), nil)
+		r, err := p.Run(ctx, &faults[i], o.limit(&faults[i], first), nil)
 		if ctx.Err() != nil {
 			break // this run says nothing
 		}
@@ -88,7 +97,7 @@ func (p *Program) Explore(ctx context.Context, first *Run, o Options) (*Report, 
 
 // Again runs the program under a rule, and returns what became of it. output gets what the program writes. first is the run without faults.
 func (p *Program) Again(ctx context.Context, first *Run, f Fault, o Options, output io.Writer) (*Result, error) {
-	r, err := p.Run(ctx, f.Rule, o.limit(first), output)
+	r, err := p.Run(ctx, &f, o.limit(&f, first), output)
 	if err != nil {
 		return nil, err
 	}
@@ -96,9 +105,28 @@ func (p *Program) Again(ctx context.Context, first *Run, f Fault, o Options, out
 }
 
 // limit returns the limit of a run under a fault.
-func (o *Options) limit(first *Run) time.Duration {
+func (o *Options) limit(f *Fault, first *Run) time.Duration {
 	if o.Limit > 0 {
 		return o.Limit
 	}
-	return max(leastLimit, times*first.Duration)
+	return max(leastLimit, times*first.Duration, first.patience(f)*3/2) + f.longer
+}
+
+// patience returns how long the processes of a run wait for peers that do not answer, under a fault.
+func (r *Run) patience(f *Fault) time.Duration {
+	faster := hurry
+	if f.steady {
+		faster = 1
+	}
+	var queuePairs, messages time.Duration
+	for i := range r.Processes {
+		p := &r.Processes[i]
+		queuePairs = max(queuePairs, p.Timeout+time.Duration(p.Retries)*clock.Hurry(p.Timeout, faster))
+		for _, c := range p.Packets[sites.Sent] {
+			if fault.IsMessage(c.What) {
+				messages = cmTime
+			}
+		}
+	}
+	return min(queuePairs+messages, mostPatience)
 }

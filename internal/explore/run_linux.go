@@ -24,12 +24,13 @@ const (
 	sitesEnv    = "SOFTHCA_SITES"
 	checkEnv    = "SOFTHCA_CHECK"
 	checkDirEnv = "SOFTHCA_CHECK_DIR"
+	hurryEnv    = "SOFTHCA_HURRY"
 )
 
-// Run runs the program once under a rule, "" for none, for at most limit. It kills all that the program leaves behind. Meanwhile all
+// Run runs the program once under a fault, nil for none, for at most limit. It kills all that the program leaves behind. Meanwhile all
 // orphans of this process become its children, and are killed: it must not start processes itself. also, if not nil, gets the output of the
 // program, too. An error is one of running it, not of the program.
-func (p *Program) Run(ctx context.Context, rule string, limit time.Duration, also io.Writer) (*Run, error) {
+func (p *Program) Run(ctx context.Context, f *Fault, limit time.Duration, also io.Writer) (*Run, error) {
 	dir, err := os.MkdirTemp("", "softhca-explore-*")
 	if err != nil {
 		return nil, fmt.Errorf("%w; set TMPDIR to use another directory", err)
@@ -41,9 +42,15 @@ func (p *Program) Run(ctx context.Context, rule string, limit time.Duration, als
 	}
 	env := slices.DeleteFunc(slices.Clone(p.Env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return name == faultsEnv || name == sitesEnv || name == checkEnv || name == checkDirEnv
+		return name == faultsEnv || name == sitesEnv || name == checkEnv || name == checkDirEnv || name == hurryEnv
 	})
-	env = append(env, faultsEnv+"="+rule, sitesEnv+"="+counted, checkEnv+"=error", checkDirEnv+"="+checked)
+	if f != nil {
+		env = append(env, faultsEnv+"="+f.Rule)
+		if !f.steady {
+			env = append(env, hurryEnv+"="+strconv.Itoa(hurry))
+		}
+	}
+	env = append(env, sitesEnv+"="+counted, checkEnv+"=error", checkDirEnv+"="+checked)
 	r, err := p.start(ctx, env, limit, also)
 	if err != nil {
 		return nil, err
@@ -72,6 +79,7 @@ func (p *Program) start(ctx context.Context, env []string, limit time.Duration, 
 		r.Running = running()
 		return cmd.Process.Kill()
 	}
+	go continueStopped(limited)
 	begin := time.Now()
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, out.Close())
@@ -149,6 +157,7 @@ type process struct {
 	pid, parent int
 	name        string
 	ended       bool // its parent has not noticed it yet
+	stopped     bool
 }
 
 // processes returns all processes.
@@ -174,7 +183,7 @@ func processes() (all []process, err error) {
 			continue
 		}
 		if parent, err := strconv.Atoi(fields[1]); err == nil {
-			all = append(all, process{pid, parent, name, fields[0] == "Z" || fields[0] == "X"})
+			all = append(all, process{pid, parent, name, fields[0] == "Z" || fields[0] == "X", fields[0] == "T"})
 		}
 	}
 	return all, nil
@@ -185,24 +194,62 @@ const maxRunning = 8
 
 // running returns the names of this process's descendants that run and have no children that run.
 func running() (names []string) {
-	all, err := processes()
-	if err != nil {
-		return nil
-	}
-	below := map[int]bool{os.Getpid(): true}
+	all := descendants()
 	parents := map[int]bool{}
-	for grows := true; grows; {
-		grows = false
-		for _, p := range all {
-			if below[p.parent] && !below[p.pid] && !p.ended {
-				below[p.pid], parents[p.parent], grows = true, true, true
-			}
-		}
+	for _, p := range all {
+		parents[p.parent] = true
 	}
 	for _, p := range all {
-		if below[p.pid] && !parents[p.pid] && p.pid != os.Getpid() && len(names) < maxRunning {
+		if !parents[p.pid] && len(names) < maxRunning {
 			names = append(names, p.name)
 		}
 	}
 	return names
 }
+
+// descendants returns the processes that this one has started, and those that they have started, that have not ended.
+func descendants() (below []process) {
+	all, err := processes()
+	if err != nil {
+		return nil
+	}
+	of := map[int]bool{os.Getpid(): true}
+	for grows := true; grows; {
+		grows = false
+		for _, p := range all {
+			if of[p.parent] && !of[p.pid] && !p.ended {
+				of[p.pid], grows = true, true
+				below = append(below, p)
+			}
+		}
+	}
+	return below
+}
+
+// continueStopped continues each process that a fault has stopped, after a while, until the context ends.
+func continueStopped(ctx context.Context) {
+	since := map[int]time.Time{}
+	tick := time.NewTicker(watch)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, p := range descendants() {
+			at, known := since[p.pid]
+			switch {
+			case !p.stopped:
+				delete(since, p.pid)
+			case !known:
+				since[p.pid] = time.Now()
+			case time.Since(at) >= stopped:
+				_ = unix.Kill(p.pid, unix.SIGCONT) // it may have ended
+			}
+		}
+	}
+}
+
+// watch is how often processes are looked at that may be stopped.
+const watch = 100 * time.Millisecond

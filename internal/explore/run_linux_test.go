@@ -158,7 +158,7 @@ func TestNothingIsLeft(t *testing.T) {
 		"(setsid sh -c 'sleep 1000 & sleep 1000; true' &) ; exit 3",
 	} {
 		p := &Program{Softhca: launcher(t), Args: []string{"sh", "-c", script}, Env: os.Environ()}
-		r, err := p.Run(t.Context(), "", time.Minute, nil)
+		r, err := p.Run(t.Context(), nil, time.Minute, nil)
 		must.Do(t, err)
 		if r.Code != 3 || r.TimedOut {
 			t.Errorf("%s: %+v", script, r)

@@ -13,6 +13,6 @@ import (
 )
 
 // Run fails: programs run on the libraries in C only on Linux.
-func (p *Program) Run(context.Context, string, time.Duration, io.Writer) (*Run, error) {
+func (p *Program) Run(context.Context, *Fault, time.Duration, io.Writer) (*Run, error) {
 	return nil, fmt.Errorf("explore on %s: %w", runtime.GOOS, ib.EOPNOTSUPP)
 }

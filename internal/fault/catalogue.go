@@ -15,6 +15,9 @@ const (
 	Reorder
 	Rate
 	Partition
+	Kill
+	Stop
+	Reject
 	RNR
 	NAK
 	WC
@@ -31,16 +34,17 @@ type Layer uint8
 
 // The layers.
 const (
-	Packets   Layer = iota // a port, on passing packets
-	Responder              // a responder of a reliable service, on requests that it is about to execute
-	Requests               // a queue pair, on work requests that it begins
-	Verbs                  // the calls of a program
+	Packets     Layer = iota // a port, on passing packets
+	Connections              // the connection manager, on requests for connections that a listener is about to get
+	Responder                // a responder of a reliable service, on requests that it is about to execute
+	Requests                 // a queue pair, on work requests that it begins
+	Verbs                    // the calls of a program
 )
 
 // String returns the heading of the layer in the catalogue.
 func (l Layer) String() string { return layerNames[l] }
 
-var layerNames = [...]string{"Packets", "Responder", "Requests", "Verbs"}
+var layerNames = [...]string{"Packets", "Connections", "Responder", "Requests", "Verbs"}
 
 // actionInfo is one row of the catalogue.
 type actionInfo struct {
@@ -104,6 +108,19 @@ var actions = [NumActions]actionInfo{
 		name: "partition", layer: Packets, example: "partition after=2s for=1s",
 		text: "Loses all packets, in both directions unless dir= is given.",
 	},
+	Kill: {
+		name: "kill", layer: Packets, example: "kill op=REP nth=1 dir=out",
+		text: "Kills the process (SIGKILL) before the packet is sent, or is received. Its peers get no message from it: they notice the end by retries that nobody answers.",
+	},
+	Stop: {
+		name: "stop", layer: Packets, example: "stop op=SEND nth=3 dir=out",
+		text: "Stops the process (SIGSTOP) before the packet is sent, or is received, until it gets SIGCONT. softhca explore sends that after 5s. Not on Windows.",
+	},
+	Reject: {
+		name: "reject", layer: Connections, example: "reject CONSUMER nth=2",
+		args: []Param{Reason}, bare: true, required: []Param{Reason},
+		text: "Rejects the request (REQ) with this reason. The program that listens gets no event; the one that connects gets REJECTED, with the number of the reason as the status.",
+	},
 	RNR: {
 		name: "rnr", layer: Responder, example: "rnr count=3",
 		text: "Answers a request that needs a receive with an RNR NAK, as if the receive queue were empty. " +
@@ -155,10 +172,11 @@ var actions = [NumActions]actionInfo{
 
 // selectors are the selectors of each layer, in the order of the catalogue.
 var selectors = [...][]Param{
-	Packets:   {Nth, Every, P, Count, After, For, Op, Dir, QPN, PSN, Src, Dst, Path, Process},
-	Responder: {Nth, Every, P, Count, After, For, Op, QPN, PSN, Src, Dst, Process},
-	Requests:  {Nth, Every, P, Count, After, For, Request, QPN, Process},
-	Verbs:     {Nth, Every, P, Count, After, For, Call, QPN, Process},
+	Packets:     {Nth, Every, P, Count, After, For, Op, Dir, QPN, PSN, Src, Dst, Path, Process},
+	Connections: {Nth, Every, P, Count, After, For, Src, Process},
+	Responder:   {Nth, Every, P, Count, After, For, Op, QPN, PSN, Src, Dst, Process},
+	Requests:    {Nth, Every, P, Count, After, For, Request, QPN, Process},
+	Verbs:       {Nth, Every, P, Count, After, For, Call, QPN, Process},
 }
 
 // String returns the name of the action in a rule.

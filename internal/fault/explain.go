@@ -27,6 +27,12 @@ func (r *Rule) Explain() string {
 		s = fmt.Sprintf("holds %s back until %d of its queue pair overtook it, at most %v", what, r.num(By, 1), maxLate)
 	case Rate:
 		s = fmt.Sprintf("limits %s to %s, with at most %d in a queue", what, r.values[Speed].text, r.num(Queue, defaultQueue))
+	case Kill:
+		s = "kills the process before " + what + " is sent or received"
+	case Stop:
+		s = "stops the process before " + what + " is sent or received"
+	case Reject:
+		s = "rejects " + what + " with reason " + r.values[Reason].text
 	case RNR:
 		s = "answers " + what + " with an RNR NAK"
 	case NAK:
@@ -156,6 +162,8 @@ func (r *Rule) noun() string {
 			return "request that needs a receive"
 		}
 		return "incoming request"
+	case Connections:
+		return "request for a connection"
 	case Requests:
 		switch {
 		case r.Has(Request):

@@ -107,6 +107,8 @@ func (l *Live) matches(s *Subject) bool {
 		return s.Call == l.Call() && (!l.Has(QPN) || s.QPN == ib.QPN(l.values[QPN].num))
 	case Requests:
 		return (!l.Has(Request) || l.values[Request].num>>s.Request&1 != 0) && (!l.Has(QPN) || s.QPN == ib.QPN(l.values[QPN].num))
+	case Connections:
+		return !l.Has(Src) || s.Src == l.values[Src].addr
 	case Packets:
 		if s.Dir&l.Dir() == 0 {
 			return false

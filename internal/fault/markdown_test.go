@@ -47,9 +47,10 @@ func cell(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
 var layerTexts = [...]string{
 	Packets: "These faults act at the adapter's port on each packet, also with segmentation offload (GSO, GRO). " +
 		"A capture has the packets that the adapter sends and receives: it contains an outgoing packet that a rule loses, but not an incoming one.",
-	Responder: "These faults act on requests that a responder of RC, XRC or RD is about to execute: in sequence, and of an operation that the queue pair allows.",
-	Requests:  "These faults act on work requests, when a queue pair begins them.",
-	Verbs:     "These faults act on calls of the program, before the call is carried out; with after= alone they act at that time, without a call.",
+	Connections: "These faults act on requests for connections that are valid, when the program that listens for them is about to get them.",
+	Responder:   "These faults act on requests that a responder of RC, XRC or RD is about to execute: in sequence, and of an operation that the queue pair allows.",
+	Requests:    "These faults act on work requests, when a queue pair begins them.",
+	Verbs:       "These faults act on calls of the program, before the call is carried out; with after= alone they act at that time, without a call.",
 }
 
 const preface = `# Faults on demand

@@ -12,6 +12,7 @@ const (
 	Speed                 // of rate
 	Syndrome              // of nak
 	Status                // of wc
+	Reason                // of reject
 	Type                  // of event
 	Byte
 	Bit
@@ -64,6 +65,7 @@ const (
 	kindAddr
 	kindSyndrome
 	kindStatus
+	kindReason
 	kindEvent
 	kindErrno
 	kindState
@@ -83,6 +85,7 @@ var params = [NumParams]paramInfo{
 	Syndrome: {"syndrome", kindSyndrome, "The NAK: SEQUENCE, INVALID_REQUEST, REMOTE_ACCESS, REMOTE_OPERATIONAL or RNR."},
 	Status: {"status", kindStatus, "The status: LOC_QP_OP_ERR for any request; LOC_LEN_ERR or LOC_PROT_ERR for requests with data; RETRY_EXC_ERR for all that are sent, " +
 		"RNR_RETRY_EXC_ERR for SENDs and RDMA_WRITE_WITH_IMM, REM_ACCESS_ERR for requests with a key, and REM_INV_REQ_ERR for atomics, all four on RC, XRC and RD; MW_BIND_ERR for BIND_MW and LOCAL_INV."},
+	Reason: {"reason", kindReason, "The reason, by its name."},
 	Type:   {"type", kindEvent, "The event, by its name in verbs without the prefix, such as PORT_ERR."},
 	Byte:   {"byte", kindOffset, "The byte to change: 0 is the first byte, the opcode; -1 is the last byte, part of the ICRC."},
 	Bit:    {"bit", kindBit, "The bit to flip: 0 is the lowest bit of byte 0."},
@@ -119,7 +122,7 @@ func (p Param) String() string { return params[p].name }
 // Text describes the parameter and its possible values.
 func (p Param) Text() string {
 	switch k := params[p].kind; k {
-	case kindErrno, kindCall, kindEvent:
+	case kindErrno, kindCall, kindEvent, kindReason:
 		var names []string
 		for _, w := range wordsOf(k) {
 			names = append(names, w.name)

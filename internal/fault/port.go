@@ -18,6 +18,9 @@ type Config struct {
 	Now   func() clock.Instant // since the adapter was opened; any thread calls it
 	Trace trace.Tracer         // gets a record of each packet that a rule acts on; may be nil
 	Mark  func(*Mark)          // called from Send and Receive for each packet that a rule acts on; may be nil
+	// Acted is called from Send and Receive each time that a rule acts, before its effect: for Kill and Stop it is to have the effect. May be nil.
+	Acted func(*Live)
+	Count func(*Subject) // called from Send and Receive for each packet, before the rules; may be nil
 }
 
 // Port is a port with faults. Runs and datagrams on which no rule acts pass
@@ -71,14 +74,20 @@ func Wrap(p fabric.Port, c Config) *Port {
 			f.ways |= l.Dir()
 		}
 	}
+	if c.Count != nil {
+		f.ways = Both
+	}
 	f.due.Store(int64(clock.Never))
 	return f
 }
 
 // acts reports whether a rule could act on packets of a direction now.
 func (p *Port) acts(now clock.Instant, d Direction) bool {
-	if p.ways&d == 0 {
+	switch {
+	case p.ways&d == 0:
 		return false
+	case p.cfg.Count != nil:
+		return true
 	}
 	return slices.ContainsFunc(p.rules, func(l *Live) bool { return l.Dir()&d != 0 && (l.late != nil || l.Active(now)) })
 }

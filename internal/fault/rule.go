@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -50,6 +51,9 @@ func (r *Rule) Status() ib.WCStatus {
 	return ib.WCStatus(r.num(Status, 0))
 }
 
+// Reason returns the reason of a Reject rule.
+func (r *Rule) Reason() mad.RejReason { return mad.RejReason(r.num(Reason, 0)) }
+
 // Event returns the event of an Event rule.
 func (r *Rule) Event() ib.EventType { return ib.EventType(r.num(Type, 0)) }
 
@@ -61,6 +65,14 @@ func (r *Rule) QPN() (ib.QPN, bool) { return ib.QPN(r.num(QPN, 0)), r.Has(QPN) }
 
 // Process returns the process to which the rule is limited; "" for all.
 func (r *Rule) Process() string { return r.values[Process].text }
+
+// Op returns the value of op=: packets, work requests, or a call; "" if the rule has none.
+func (r *Rule) Op() string {
+	if r.Action.Layer() == Verbs {
+		return r.Call()
+	}
+	return r.values[Op].text + r.values[Request].text // a rule has at most one
+}
 
 // Call returns the name of the call of a rule on verbs.
 func (r *Rule) Call() string {

@@ -219,6 +219,8 @@ func wordsOf(k kind) (ws []word) {
 		return syndromes[:]
 	case kindStatus:
 		return statuses[:]
+	case kindReason:
+		return reasons[:]
 	case kindErrno:
 		return errnos[:]
 	case kindState:

@@ -33,6 +33,9 @@ func (f *verdict) plain() bool {
 // do not see it. The verdict is valid until the next call.
 func (p *Port) judge(now clock.Instant, seg []byte, s *Subject) *verdict {
 	s.read(&p.pkt, seg)
+	if p.cfg.Count != nil {
+		p.cfg.Count(s)
+	}
 	f := &p.verdict
 	*f = verdict{edits: f.edits[:0]}
 	for _, l := range p.rules {
@@ -45,9 +48,12 @@ func (p *Port) judge(now clock.Instant, seg []byte, s *Subject) *verdict {
 		l.Applied()
 		p.note(now, l, seg, s)
 		p.mark(l, seg, s)
+		if p.cfg.Acted != nil {
+			p.cfg.Acted(l)
+		}
 		switch l.Action {
-		case Drop, Partition:
-			f.drop = true
+		case Drop, Partition, Kill:
+			f.drop = true // of Kill: until the process is dead
 		case Dup:
 			f.copies++
 		case Delay:
@@ -56,7 +62,7 @@ func (p *Port) judge(now clock.Instant, seg []byte, s *Subject) *verdict {
 			f.edits = append(f.edits, l)
 		case Reorder:
 			f.late, f.waits = l, l
-		case Rate:
+		case Rate, Stop:
 		default:
 			panic("fault: a rule of another layer at a port")
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// calls holds the verbs to which rules can apply, by their Go names, with the
+// calls holds the verbs, and the calls of package rdmacm with CM before their names, to which rules can apply, by their Go names, with the
 // objects that they affect in addition to the device. A call on a queue pair
 // also affects its completion queue and its SRQ, if any.
 var calls = [...]struct {
@@ -26,6 +26,9 @@ var calls = [...]struct {
 	{"CreateAH", Device}, {"DestroyAH", Device},
 	{"CreateQP", Device}, {"ModifyQP", QueuePair}, {"QueryQP", QueuePair}, {"DestroyQP", QueuePair},
 	{"AttachMcast", QueuePair}, {"DetachMcast", QueuePair}, {postSend, QueuePair}, {"PostRecv", QueuePair},
+	{"CMCreateID", Device}, {"CMMigrate", Device}, {"CMBindAddr", Device}, {"CMResolveAddr", Device}, {"CMResolveRoute", Device},
+	{"CMConnect", Device}, {"CMListen", Device}, {"CMAccept", Device}, {"CMReject", Device}, {"CMEstablish", Device}, {"CMDisconnect", Device},
+	{"CMJoinMulticast", Device}, {"CMLeaveMulticast", Device},
 }
 
 // postSend is the default call of rules.
@@ -122,7 +125,17 @@ var statuses = [...]word{
 var errnos = [...]word{
 	{"EPERM", int64(ib.EPERM)}, {"ENOENT", int64(ib.ENOENT)}, {"EIO", int64(ib.EIO)}, {"EAGAIN", int64(ib.EAGAIN)},
 	{"ENOMEM", int64(ib.ENOMEM)}, {"EACCES", int64(ib.EACCES)}, {"EFAULT", int64(ib.EFAULT)}, {"EBUSY", int64(ib.EBUSY)},
-	{"ENODEV", int64(ib.ENODEV)}, {"EINVAL", int64(ib.EINVAL)}, {"ENOSPC", int64(ib.ENOSPC)}, {"EOPNOTSUPP", int64(ib.EOPNOTSUPP)},
+	{"ENODEV", int64(ib.ENODEV)}, {"EADDRINUSE", int64(ib.EADDRINUSE)}, {"EADDRNOTAVAIL", int64(ib.EADDRNOTAVAIL)},
+	{"EINVAL", int64(ib.EINVAL)}, {"ENOSPC", int64(ib.ENOSPC)}, {"EOPNOTSUPP", int64(ib.EOPNOTSUPP)},
+}
+
+// reasons are the reasons with which a rule can reject a request for a connection.
+var reasons = [...]word{
+	{"NO_QP", int64(mad.RejNoQP)}, {"NO_RESOURCES", int64(mad.RejNoResources)}, {"TIMEOUT", int64(mad.RejTimeout)},
+	{"UNSUPPORTED_REQUEST", int64(mad.RejUnsupportedRequest)}, {"INVALID_SERVICE_ID", int64(mad.RejInvalidServiceID)},
+	{"STALE_CONNECTION", int64(mad.RejStaleConnection)}, {"INVALID_GID", int64(mad.RejInvalidGID)},
+	{"INVALID_MTU", int64(mad.RejInvalidMTU)}, {"INSUFFICIENT_RESPONDER_RESOURCES", int64(mad.RejInsufficientResponderResources)},
+	{"CONSUMER", int64(mad.RejConsumer)}, {"INVALID_RNR_RETRY", int64(mad.RejInvalidRNRRetry)},
 }
 
 // syndromes are the answers that a rule can make a responder give.

@@ -14,11 +14,13 @@ type Retry struct {
 	rnr   *clock.Instant // the RNR timer
 
 	timeout  time.Duration // of the retry timer; 0: never
+	hurry    int           // how many times shorter it is after it has expired, until there is progress; 0: as before
 	most     uint8         // retries in a row
 	mostRNR  uint8         // RNR retries in a row; ib.RNRInfiniteRetry: no limit
 	left     uint8         // retries left
 	leftRNR  uint8         // RNR retries left
 	repeated bool          // packets are repeated, without progress yet
+	expired  bool          // the retry timer has expired, without progress yet
 	waiting  bool          // nothing is sent until the RNR timer expires
 }
 
@@ -28,8 +30,12 @@ func NewRetry(timer, rnr *clock.Instant) Retry { return Retry{timer: timer, rnr:
 // Reset allows no retries.
 func (t *Retry) Reset() { *t = NewRetry(t.timer, t.rnr) }
 
-// SetTimeout sets the time of the retry timer, 0 for never.
-func (t *Retry) SetTimeout(d time.Duration) { t.timeout = d }
+// SetTimeout sets the time of the retry timer, 0 for never. Once it has expired, it is hurry times shorter until there
+// is progress; 0: as long as before.
+func (t *Retry) SetTimeout(d time.Duration, hurry int) { t.timeout, t.hurry = d, hurry }
+
+// Expired notes that the retry timer has expired.
+func (t *Retry) Expired() { t.expired = true }
 
 // SetRetries allows n retries in a row from now on.
 func (t *Retry) SetRetries(n uint8) { t.most, t.left = n, n }
@@ -38,7 +44,7 @@ func (t *Retry) SetRetries(n uint8) { t.most, t.left = n, n }
 func (t *Retry) SetRNRRetries(n uint8) { t.mostRNR, t.leftRNR = n, n }
 
 // Stop notes that nothing is in flight.
-func (t *Retry) Stop() { t.repeated, t.waiting = false, false }
+func (t *Retry) Stop() { t.repeated, t.waiting, t.expired = false, false, false }
 
 // Repeated reports whether packets are repeated without progress yet: a second report of
 // a loss is about the same one.
@@ -49,9 +55,14 @@ func (t *Retry) Waiting() bool { return t.waiting }
 
 // Start arms the retry timer (E5).
 func (t *Retry) Start(now clock.Instant) {
-	if t.timeout != 0 {
-		*t.timer = now.Add(t.timeout)
+	if t.timeout == 0 {
+		return
 	}
+	d := t.timeout
+	if t.expired {
+		d = clock.Hurry(d, t.hurry)
+	}
+	*t.timer = now.Add(d)
 }
 
 // Sent arms the retry timer unless it runs.
@@ -89,7 +100,7 @@ func (t *Retry) Restart(now clock.Instant) bool {
 // Progress notes an acknowledgement: all retries are left again, and the timer starts again if packets
 // are outstanding. It reports false during an RNR wait, which goes on.
 func (t *Retry) Progress(now clock.Instant, outstanding bool) bool {
-	t.repeated = false
+	t.repeated, t.expired = false, false
 	t.left, t.leftRNR = t.most, t.mostRNR
 	if t.waiting {
 		return false

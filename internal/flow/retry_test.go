@@ -56,7 +56,7 @@ func TestRetryTimer(t *testing.T) {
 	if r.Sent(ms(1)); timer != clock.Never {
 		t.Errorf("the timer runs out at %v, without a timeout", timer)
 	}
-	r.SetTimeout(10 * time.Millisecond)
+	r.SetTimeout(10*time.Millisecond, 0)
 	r.Sent(ms(1))
 	if r.Sent(ms(2)); timer != ms(11) {
 		t.Errorf("the timer runs out at %v, want 10 ms after the first packet", timer)

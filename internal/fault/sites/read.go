@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fault"
@@ -21,11 +22,14 @@ type Process struct {
 	Acted    uint64 // actions of rules
 	Calls    []Count
 	Requests []Count // that can fail
+	Packets  [numUses][]Count
+	Timeout  time.Duration // the longest timeout of its queue pairs
+	Retries  int           // the most retries of its queue pairs
 }
 
 // Count is how often a process did something.
 type Count struct {
-	What   string      // a verb, or the opcode of a work request
+	What   string      // a verb, the opcode of a work request, or a class of packets
 	Status ib.WCStatus // with which the work request can fail
 	N      uint64
 }
@@ -90,7 +94,7 @@ func readOne(path string) (*Process, error) {
 	if word(wordMagic) != magic {
 		return nil, nil
 	}
-	p := &Process{Acted: word(wordActed)}
+	p := &Process{Acted: word(wordActed), Timeout: time.Duration(word(wordTimeout)), Retries: int(word(wordRetries))}
 	at := wordCounters
 	for _, name := range fault.Calls() {
 		p.Calls = count(p.Calls, Count{What: name, N: word(at)})
@@ -99,6 +103,12 @@ func readOne(path string) (*Process, error) {
 	for _, o := range fault.WorkRequests() {
 		for _, s := range fault.Statuses() {
 			p.Requests = count(p.Requests, Count{o.String(), s, word(at)})
+			at++
+		}
+	}
+	for u := range p.Packets {
+		for _, name := range fault.Classes() {
+			p.Packets[u] = count(p.Packets[u], Count{What: name, N: word(at)})
 			at++
 		}
 	}
