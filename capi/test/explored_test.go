@@ -5,6 +5,7 @@ package test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,45 @@ func TestExploreFindsBugs(t *testing.T) {
 		must.Do(t, err)
 		if r.Verdict != c.want || !strings.Contains(r.Why, c.why) {
 			t.Errorf("%s under %s: %s, %s\n%s", c.bug, c.rule, r.Verdict, r.Why, r.Output)
+		}
+	}
+}
+
+// TestExploreShowsStacks runs programs that hang in several ways, and finds where each of their threads waits.
+func TestExploreShowsStacks(t *testing.T) {
+	for bug, want := range map[string][][]string{
+		"waits":  {{"send_one", "main"}},
+		"sleeps": {{"ibv_get_cq_event", "wait_for_event", "send_one", "main"}},
+		"joins":  {{"wait_in_threads", "send_one", "main"}, {"read_nothing"}},
+	} {
+		p := explored(t, bug)
+		first, err := p.Record(t.Context())
+		must.Do(t, err)
+		rules, err := fault.Parse("wc LOC_PROT_ERR op=SEND nth=2")
+		must.Do(t, err)
+		r, err := p.Again(t.Context(), first, explore.FaultOf(&rules[0]), explore.Options{Limit: 4 * time.Second}, nil)
+		must.Do(t, err)
+		if r.Verdict != explore.Hung || len(r.Stacks) != 1 {
+			t.Fatalf("%s: %s, with stacks of %d processes", bug, r.Verdict, len(r.Stacks))
+		}
+		s := &r.Stacks[0]
+		var text strings.Builder
+		s.Text(&text, "")
+		if s.Name != exploredProgram || s.Problem != "" || s.Engine == 0 || len(s.Threads) != len(want) || len(s.QueuePairs) != 2 {
+			t.Errorf("%s: the stacks are\n%s", bug, text.String())
+			continue
+		}
+		for i, names := range want {
+			var all []string
+			for _, f := range s.Threads[i].Frames {
+				all = append(all, f.Function)
+			}
+			if !slices.Equal(all[max(0, len(all)-len(names)):], names) {
+				t.Errorf("%s: thread %d has the functions %q, want %q at the end", bug, i, all, names)
+			}
+		}
+		if !strings.Contains(s.QueuePairs[0]+s.QueuePairs[1], "1 completed with an error, the last with LOC_PROT_ERR") {
+			t.Errorf("%s: the queue pairs are %q", bug, s.QueuePairs)
 		}
 	}
 }

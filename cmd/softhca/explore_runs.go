@@ -227,6 +227,9 @@ func (f *exploreFlags) again(cmd *cobra.Command, p *explore.Program, first *expl
 		why = ": " + r.Why
 	}
 	_, err = fmt.Fprintf(out, "%s%s\n  %s\n", r.Verdict, why, r.Verdict.Text())
+	for i := range r.Stacks {
+		r.Stacks[i].Text(out, "  ")
+	}
 	if err == nil && r.Verdict.Finding() {
 		err = fmt.Errorf("%s: %s", r.Verdict, rule.Explain())
 	}

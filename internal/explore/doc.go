@@ -4,6 +4,7 @@
 // internal/fault that is limited to one process. A run under a fault is compared with the first run: it may end well, end
 // with an error, crash, hang, or break a rule of the verbs that it did not break before.
 //
-// Reading order: faults.go plans the faults, run_linux.go runs the program once, verdict.go judges a run, explore.go
+// Reading order: faults.go plans the faults, run_linux.go runs the program once, hung_linux.go looks at a program
+// that hangs (package stacks), verdict.go judges a run, explore.go
 // brings these together, report.go has the report.
 package explore

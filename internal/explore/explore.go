@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/explore/stacks"
 	"github.com/softhca/softhca/internal/fault"
 	"github.com/softhca/softhca/internal/fault/sites"
 )
@@ -15,11 +16,12 @@ import (
 // Result is what became of a program under a fault.
 type Result struct {
 	Fault
-	Verdict Verdict `json:"verdict"`          // crashed, hung, lost, broke, reported, absorbed or unreached
-	Why     string  `json:"why,omitempty"`    // more about the verdict
-	Code    int     `json:"exit_code"`        // of the program; 128 plus the number of a signal
-	Millis  int64   `json:"milliseconds"`     // how long the run took
-	Output  string  `json:"output,omitempty"` // of a run with a finding: the last lines
+	Verdict Verdict          `json:"verdict"`          // crashed, hung, lost, broke, reported, absorbed or unreached
+	Why     string           `json:"why,omitempty"`    // more about the verdict
+	Code    int              `json:"exit_code"`        // of the program; 128 plus the number of a signal
+	Millis  int64            `json:"milliseconds"`     // how long the run took
+	Output  string           `json:"output,omitempty"` // of a run with a finding: the last lines
+	Stacks  []stacks.Process `json:"stacks,omitempty"` // of a run that hung: where the threads of its processes were
 }
 
 // Options say how to explore.

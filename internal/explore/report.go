@@ -51,6 +51,9 @@ func resultOf(f *Fault, run, first *Run) *Result {
 	if v.Finding() {
 		one.Output = lastLines(run.Output)
 	}
+	if v == Hung {
+		one.Stacks = run.Stacks
+	}
 	return one
 }
 
@@ -100,6 +103,9 @@ func (f *Result) text(b *strings.Builder, r *Report) {
 	fmt.Fprintf(b, "%s: %s\n", f.Verdict, f.Fault.String())
 	if f.Why != "" {
 		fmt.Fprintf(b, "  %s\n", printable.Line(f.Why, shownBytes))
+	}
+	for i := range f.Stacks {
+		f.Stacks[i].Text(b, "  ")
 	}
 	for line := range strings.SplitSeq(f.Output, "\n") {
 		if line != "" {

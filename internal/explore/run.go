@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/check"
+	"github.com/softhca/softhca/internal/explore/stacks"
 	"github.com/softhca/softhca/internal/fault/sites"
 )
 
@@ -18,13 +19,14 @@ type Program struct {
 
 // Run is what became of one run of a program.
 type Run struct {
-	Code      int           // exit code; 128 plus the number of the signal that ended it
-	TimedOut  bool          // its time was up, and its processes were killed
-	Running   []string      // when its time was up: the names of its processes that had no children
-	Duration  time.Duration // from its start to its end
-	Output    string        // the end of what it wrote
-	Acted     uint64        // how often the rule acted
-	Breaches  []Breach      // the rules of the verbs that it broke
+	Code      int              // exit code; 128 plus the number of the signal that ended it
+	TimedOut  bool             // its time was up, and its processes were killed
+	Running   []string         // when its time was up: the names of its processes that had no children
+	Stacks    []stacks.Process // when its time was up: where the threads of its processes were
+	Duration  time.Duration    // from its start to its end
+	Output    string           // the end of what it wrote
+	Acted     uint64           // how often the rule acted
+	Breaches  []Breach         // the rules of the verbs that it broke
 	Processes []sites.Process
 }
 

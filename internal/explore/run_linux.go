@@ -69,23 +69,19 @@ func (p *Program) start(ctx context.Context, env []string, limit time.Duration, 
 		return nil, err
 	}
 	defer in.Close()
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	cmd := exec.CommandContext(limited, p.Softhca, append([]string{"run", "--"}, p.Args...)...)
+	cmd := exec.Command(p.Softhca, append([]string{"run", "--"}, p.Args...)...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this command
 	r := new(Run)
-	cmd.Cancel = func() error {
-		r.Running = running()
-		return cmd.Process.Kill()
-	}
-	go continueStopped(limited)
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go continueStopped(running)
 	begin := time.Now()
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, out.Close())
 	}
 	_ = out.Close() // the program has its own copy of the descriptor
-	kept, read := new(tail), make(chan struct{})
+	kept, read := new(output), make(chan struct{})
 	go func() {
 		defer close(read)
 		var w io.Writer = kept
@@ -94,14 +90,23 @@ func (p *Program) start(ctx context.Context, env []string, limit time.Duration, 
 		}
 		_, _ = io.Copy(w, in) // it ends when all writers have ended
 	}()
+	ended := waitEnd(ctx, cmd.Process, begin.Add(limit))
+	r.Duration = time.Since(begin)
+	if !ended {
+		r.TimedOut = ctx.Err() == nil
+		if r.TimedOut {
+			r.look(kept)
+		}
+		_ = cmd.Process.Kill() // it may have ended meanwhile
+	}
 	_ = cmd.Wait() // its state says how it ended
-	r.Duration, r.TimedOut, r.Code = time.Since(begin), limited.Err() != nil, exitCode(cmd.ProcessState)
+	r.Code = exitCode(cmd.ProcessState)
 	if err := killChildren(); err != nil {
 		return nil, err
 	}
 	_ = in.SetReadDeadline(time.Now().Add(patience)) // a process that is no child of this one may have the output, too
 	<-read
-	r.Output = string(kept.kept)
+	r.Output = string(kept.tail.kept)
 	return r, ctx.Err()
 }
 
@@ -187,24 +192,6 @@ func processes() (all []process, err error) {
 		}
 	}
 	return all, nil
-}
-
-// maxRunning bounds the processes that a run that hangs names.
-const maxRunning = 8
-
-// running returns the names of this process's descendants that run and have no children that run.
-func running() (names []string) {
-	all := descendants()
-	parents := map[int]bool{}
-	for _, p := range all {
-		parents[p.parent] = true
-	}
-	for _, p := range all {
-		if !parents[p.pid] && len(names) < maxRunning {
-			names = append(names, p.name)
-		}
-	}
-	return names
 }
 
 // descendants returns the processes that this one has started, and those that they have started, that have not ended.

@@ -52,6 +52,8 @@ func act(how string) int {
 		_ = unix.Exec("/bin/sh", []string{"sh", "-c", "kill -SEGV $$"}, nil)
 	case "hangs":
 		_ = unix.Exec("/bin/sh", []string{"sh", "-c", "sleep 1000"}, nil)
+	case "hangs in Go":
+		select {}
 	case "fails":
 		fmt.Println("out of memory")
 		return 3
@@ -94,11 +96,60 @@ func TestExplore(t *testing.T) {
 		if want == Hung && !strings.Contains(r.Results[0].Why, "still running: sleep") {
 			t.Errorf("it hung, %s", r.Results[0].Why)
 		}
+		if s := r.Results[0].Stacks; (want == Hung) != (len(s) > 0 && s[0].Name == "sleep" && len(s[0].Threads) == 1) {
+			t.Errorf("a program that %s has the stacks %+v", how, s)
+		}
 		var out bytes.Buffer
 		again, err := p.Again(t.Context(), first, r.Results[0].Fault, Options{Limit: limit}, &out)
 		must.Do(t, err)
 		if again.Verdict != want || (how == "fails") != strings.Contains(out.String(), "out of memory") {
 			t.Errorf("again: %+v, with the output %q", again, out.String())
+		}
+	}
+}
+
+// TestGoroutines lets a program in Go that hangs write its goroutines.
+func TestGoroutines(t *testing.T) {
+	p := acting(t, "hangs in Go")
+	first, err := p.Record(t.Context())
+	must.Do(t, err)
+	var out bytes.Buffer
+	f := Fault{Process: first.Processes[0].Name, Rule: "fail errno=ENOMEM nth=1 op=RegMR process=" + first.Processes[0].Name}
+	r, err := p.Again(t.Context(), first, f, Options{Limit: time.Second}, &out)
+	must.Do(t, err)
+	if r.Verdict != Hung || len(r.Stacks) != 1 || len(r.Stacks[0].Threads) == 0 || r.Stacks[0].Problem != "" {
+		t.Fatalf("%+v", r)
+	}
+	g := r.Stacks[0].Goroutines
+	if !strings.HasPrefix(g, "SIGQUIT: quit\n") || !strings.Contains(g, "/explore.act(") || strings.Contains(g, "\nrip ") || len(g) > maxGoroutines {
+		t.Errorf("the goroutines are\n%s", g)
+	}
+	if !strings.Contains(out.String(), "SIGQUIT: quit") || strings.Contains(r.Output, "SIGQUIT") {
+		t.Errorf("the output is\n%s\nand its end\n%s", out.String(), r.Output)
+	}
+	var text bytes.Buffer
+	report := &Report{Results: []Result{*r}}
+	must.Do(t, report.Text(&text))
+	if !strings.Contains(text.String(), "\n  process ") || !strings.Contains(text.String(), "\n    goroutines:\n") {
+		t.Errorf("the report is\n%s", text.String())
+	}
+}
+
+// TestGoroutinesAreBounded keeps a part of what a program writes about very many goroutines.
+func TestGoroutinesAreBounded(t *testing.T) {
+	o := new(output)
+	fmt.Fprint(o, "before")
+	o.dump()
+	fmt.Fprint(o, "late\nSIGQUIT: quit\n")
+	for i := range maxDump {
+		fmt.Fprintf(o, "goroutine %d\n", i)
+	}
+	if g := goroutines(o.dumped()); len(g) != maxGoroutines || !strings.HasPrefix(g, "SIGQUIT: quit\ngoroutine 0\n") || o.size() != maxDump || string(o.tail.kept) != "before" {
+		t.Errorf("%d of %d bytes: %s", len(g), o.size(), g[:100])
+	}
+	for text, want := range map[string]string{"": "", "quit": "", "SIGQUIT: quit\nx\n\nrax    0x1": "SIGQUIT: quit\nx", "SIGQUIT: quit\nr0      0x1": "SIGQUIT: quit"} {
+		if got := goroutines(text); got != want {
+			t.Errorf("%q has the goroutines %q", text, got)
 		}
 	}
 }

@@ -118,6 +118,8 @@ var table = []Row{
 	{"rdmacm", 9, Shell, true},
 	{"internal/check", 9, Shell, false},
 	{"internal/judge", 9, Shell, false},
+	{"internal/explore/stacks", 10, Shell, false},
+	{"internal/explore/stacks/cfi", 9, Engine, false},
 	{"internal/explore", 10, Shell, false},
 	{"internal/explain", 9, Shell, false},
 

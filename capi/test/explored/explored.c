@@ -2,10 +2,12 @@
 // with none. softhca explore finds each.
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MESSAGES = 4, SIZE = 64 };
 
@@ -68,6 +70,38 @@ static bool build(struct ends *e)
 	return (move(e->qp[0], e->qp[1], &gid) && move(e->qp[1], e->qp[0], &gid)) || fails("modify qp");
 }
 
+// read_nothing reads from a pipe into which nobody writes.
+static void *read_nothing(void *arg)
+{
+	int ends[2];
+	char byte;
+	if (pipe(ends) == 0 && read(ends[0], &byte, 1) != 0)
+		fails("read");
+	return arg;
+}
+
+// wait_in_threads waits for a thread that reads, and then for a condition that never comes.
+static void wait_in_threads(void)
+{
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, read_nothing, NULL) != 0)
+		return;
+	pthread_mutex_lock(&mutex);
+	for (;;)
+		pthread_cond_wait(&cond, &mutex);
+}
+
+// wait_for_event waits for the event of a completion that never comes.
+static void wait_for_event(struct ends *e)
+{
+	struct ibv_cq *cq;
+	void *context;
+	if (ibv_req_notify_cq(e->cq, 0) == 0 && ibv_get_cq_event(e->channel, &cq, &context) == 0)
+		ibv_ack_cq_events(cq, 1);
+}
+
 // send_one sends a message from one queue pair to the other, and waits for its two completions.
 static bool send_one(struct ends *e)
 {
@@ -83,6 +117,10 @@ static bool send_one(struct ends *e)
 			return fails("poll");
 		if (n > 0 && wc.status == IBV_WC_SUCCESS)
 			done++;
+		else if (n > 0 && has("sleeps"))
+			wait_for_event(e);
+		else if (n > 0 && has("joins"))
+			wait_in_threads();
 		else if (n > 0 && !has("waits")) {
 			fprintf(stderr, "completion: %s\n", ibv_wc_status_str(wc.status));
 			return false;
