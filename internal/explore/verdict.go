@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/softhca/softhca/ib"
 )
 
 // Verdict is how a program ended under a fault.
@@ -85,6 +87,8 @@ func (f *Fault) causes() []string {
 		return []string{"remote-access-error", "remote-request-invalid", "local-operation-error", "peer-access-refused"}
 	case f.Error == "EBUSY":
 		return []string{"destroy-refused", "objects-left-at-close"}
+	case f.Kind == KindEvent && f.Error == ib.EventCQErr.String():
+		return []string{"cq-overrun"}
 	}
 	return nil
 }
