@@ -315,7 +315,7 @@ static bool set_up(struct connection *c)
 		return failed("ibv_create_cq");
 	if (!check(ibv_req_notify_cq(c->cq, 0), "ibv_req_notify_cq"))
 		return false;
-	struct ibv_qp_init_attr init = {.send_cq = c->cq, .recv_cq = c->cq, .qp_type = IBV_QPT_RC,
+	struct ibv_qp_init_attr init = {.qp_context = c, .send_cq = c->cq, .recv_cq = c->cq, .qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = 2 * SLOTS, .max_recv_wr = SLOTS, .max_send_sge = 1, .max_recv_sge = 1}};
 	if (!worked(rdma_create_qp(c->id, pd, &init), "rdma_create_qp"))
 		return false;
@@ -388,6 +388,8 @@ static bool completion_event(void)
 		return errno == EAGAIN || failed("ibv_get_cq_event");
 	ibv_ack_cq_events(cq, 1);
 	struct connection *c = context;
+	if (c->closing)
+		return true; // the queue could not be destroyed
 	if (!check(ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq")) {
 		failures = true;
 		close_connection(c);
@@ -397,10 +399,42 @@ static bool completion_event(void)
 	return true;
 }
 
+// device_event handles one asynchronous event. It closes the connection that the event is about, and returns false
+// if the device has failed.
+static bool device_event(void)
+{
+	struct ibv_async_event event;
+	struct connection *c = NULL;
+	if (ibv_get_async_event(listener->verbs, &event) != 0)
+		return errno == EAGAIN || failed("ibv_get_async_event");
+	enum ibv_event_type type = event.event_type;
+	switch (type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+		c = event.element.qp->qp_context;
+		break;
+	case IBV_EVENT_CQ_ERR:
+		c = event.element.cq->cq_context;
+		break;
+	default: // it is about the device or a port, or no error
+		break;
+	}
+	ibv_ack_async_event(&event); // before the object is destroyed, which waits for it
+	if (type == IBV_EVENT_COMM_EST)
+		return true;
+	fprintf(stderr, "asynchronous event: %s\n", ibv_event_type_str(type));
+	failures = failures || c != NULL || type == IBV_EVENT_DEVICE_FATAL;
+	if (c != NULL && !c->closing)
+		close_connection(c);
+	return type != IBV_EVENT_DEVICE_FATAL;
+}
+
 // run serves until SIGTERM can be read from signals.
 static bool run(int signals)
 {
-	struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = channel->fd, .events = POLLIN}, {.fd = completions->fd, .events = POLLIN}};
+	struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = channel->fd, .events = POLLIN},
+		{.fd = completions->fd, .events = POLLIN}, {.fd = listener->verbs->async_fd, .events = POLLIN}};
 	for (;;) {
 		if (poll(fds, sizeof fds / sizeof *fds, -1) < 0) {
 			if (errno == EINTR)
@@ -412,6 +446,8 @@ static bool run(int signals)
 		if (fds[1].revents != 0 && !cm_event())
 			return false;
 		if (fds[2].revents != 0 && !completion_event())
+			return false;
+		if (fds[3].revents != 0 && !device_event())
 			return false;
 	}
 }
@@ -435,7 +471,7 @@ static bool listen_on(struct sockaddr_in *address)
 	completions = ibv_create_comp_channel(listener->verbs);
 	if (completions == NULL)
 		return failed("ibv_create_comp_channel");
-	if (fcntl(completions->fd, F_SETFL, O_NONBLOCK) != 0)
+	if (fcntl(completions->fd, F_SETFL, O_NONBLOCK) != 0 || fcntl(listener->verbs->async_fd, F_SETFL, O_NONBLOCK) != 0)
 		return failed("fcntl");
 	if (!worked(rdma_listen(listener, CONNECTIONS), "rdma_listen"))
 		return false;
