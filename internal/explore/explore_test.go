@@ -219,6 +219,7 @@ func TestVerdicts(t *testing.T) {
 	overrun := Breach{Name: "cq-overrun", Text: "too many completions", key: "overrun"}
 	call, destroy, wc := Fault{Kind: KindCall, Error: "ENOMEM"}, Fault{Kind: KindCall, Error: "EBUSY"}, Fault{Kind: KindWC}
 	full, fatal := Fault{Kind: KindEvent, Error: "CQ_ERR"}, Fault{Kind: KindEvent, Error: "QP_FATAL"}
+	gone := Fault{Kind: KindEvent, Error: "DEVICE_FATAL"}
 	for _, c := range []struct {
 		f     Fault
 		r     Run
@@ -251,6 +252,8 @@ func TestVerdicts(t *testing.T) {
 		{destroy, Run{Acted: 1, Breaches: []Breach{remote}}, nil, Broke, "peer-access-refused: no such key"},
 		{full, Run{Acted: 1, Code: 1, Breaches: []Breach{overrun}}, nil, Reported, "exit code 1"},
 		{full, Run{Acted: 1, Code: 1, Breaches: []Breach{overrun, busy}}, nil, Broke, "destroy-refused: it is used"},
+		{gone, Run{Acted: 1, Code: 1, Breaches: []Breach{busy}}, nil, Reported, "exit code 1"},
+		{gone, Run{Acted: 1, Code: 1, Breaches: []Breach{busy, overrun}}, nil, Broke, "cq-overrun: too many completions"},
 		{fatal, Run{Acted: 1, Code: 1, Breaches: []Breach{overrun}}, nil, Broke, "cq-overrun: too many completions"},
 	} {
 		first := &Run{Breaches: c.first}

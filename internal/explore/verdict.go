@@ -85,7 +85,7 @@ func (f *Fault) causes() []string {
 	switch {
 	case f.Kind == KindWC:
 		return []string{"remote-access-error", "remote-request-invalid", "local-operation-error", "peer-access-refused"}
-	case f.Error == "EBUSY":
+	case f.Error == "EBUSY", f.Kind == KindEvent && f.Error == ib.EventDeviceFatal.String(): // objects remain that others use
 		return []string{"destroy-refused", "objects-left-at-close"}
 	case f.Kind == KindEvent && f.Error == ib.EventCQErr.String():
 		return []string{"cq-overrun"}
