@@ -261,8 +261,11 @@ static bool poll_all(struct connection *c)
 	bool ok = true;
 	while ((n = ibv_poll_cq(c->cq, 1, &wc)) > 0)
 		ok = completed(c, &wc) && ok;
-	if (n < 0)
+	if (n < 0) {
 		fprintf(stderr, "ibv_poll_cq fails\n");
+		failures = true;
+		c->posted = 0; // no completion comes any more
+	}
 	return n == 0 && ok;
 }
 
