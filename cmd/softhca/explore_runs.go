@@ -28,14 +28,11 @@ type exploreFlags struct {
 	json   string
 	budget time.Duration
 	limit  time.Duration
+	jobs   int
 }
 
-func newExploreCommand() *cobra.Command {
-	f := &exploreFlags{}
-	cmd := &cobra.Command{
-		Use:   "explore [flags] [--] PROGRAM [ARGUMENT...]",
-		Short: "Run a program again for each call and request that can fail, and judge how it ends",
-		Long: `explore runs an unmodified RDMA program, or a script that starts several, as softhca run does. The first run records
+// exploreText is the help of explore.
+const exploreText = `explore runs an unmodified RDMA program, or a script that starts several, as softhca run does. The first run records
 what the processes do that can fail. Then explore runs the program again for each fault, with one thing going wrong in one process:
 
   call     a call of a verb or of rdma_cm returns an error, such as ENOMEM from ibv_reg_mr
@@ -66,13 +63,24 @@ The program gets no standard input, must end by itself, and must end well withou
 files that it leaves. explore kills all processes that a run leaves behind. A run under a fault takes the time of the program and about 0.1 s;
 --time limits them all, and Ctrl-C ends them: the report has the faults that were tried.
 
+With --jobs, several runs are side by side. Each has a network of its own with only a loopback interface, so their TCP ports do not collide. Files may:
+SOFTHCA_JOB in the environment has a different number in each. This needs namespaces: root, or a system that allows them to users.
+
 A script must pass the exit codes of its programs on. The first run may take ten minutes.
 
 The exit code is 0 without a finding, also if --time ended the exploration, and 1 with findings, or if the program does not end well in the
-first run. It is 2 if the command line is wrong, and 130 after Ctrl-C.`,
+first run. It is 2 if the command line is wrong, and 130 after Ctrl-C.`
+
+func newExploreCommand() *cobra.Command {
+	f := &exploreFlags{}
+	cmd := &cobra.Command{
+		Use:   "explore [flags] [--] PROGRAM [ARGUMENT...]",
+		Short: "Run a program again for each call and request that can fail, and judge how it ends",
+		Long:  exploreText,
 		Example: `  softhca explore -- ./my_test.sh                        all faults
   softhca explore --list -- ./my_test.sh                 only list them
   softhca explore --only wc,cm --time 10m -- ./my_test.sh
+  softhca explore --jobs 4 -- ./my_test.sh
   softhca explore --json report.json -- sh -c './server & s=$!; ./client 127.0.0.1 && wait $s'
   softhca explore --replay 'wc RETRY_EXC_ERR nth=1 op=SEND process=client.1' -- ./my_test.sh`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -90,13 +98,24 @@ first run. It is 2 if the command line is wrong, and 130 after Ctrl-C.`,
 	s.StringVar(&f.replay, "replay", "", "run the program under this `fault` only, with its output")
 	s.StringVar(&f.json, "json", "", "write the report, or the list, to this `file`; - is standard output")
 	s.DurationVar(&f.budget, "time", 0, "begin no run after this time; 0: no limit")
+	s.IntVar(&f.jobs, "jobs", 1, "run the program this often side by side, each run in a network of its own")
 	s.DurationVar(&f.limit, "limit", 0, "how long a run may take; 0: ten times the first run, and at least 5 s")
 	s.SetInterspersed(false) // words after the program's name are its arguments
-	for _, name := range []string{"list", "json", "only", "all", "time"} {
+	for _, name := range []string{"list", "json", "only", "all", "time", "jobs"} {
 		cmd.MarkFlagsMutuallyExclusive("replay", name)
 	}
 	cmd.MarkFlagsMutuallyExclusive("list", "time")
 	return cmd
+}
+
+// newExploreJobCommand returns the command that explore runs for each of several runs side by side.
+func newExploreJobCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: explore.JobCommand, Hidden: true, Args: cobra.NoArgs, Short: "Run a program for explore",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return named(cmd, explore.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout()))
+		},
+	}
 }
 
 // check checks the flags, and returns the rule of --replay, if there is one.
@@ -105,6 +124,9 @@ func (f *exploreFlags) check() (*fault.Rule, error) {
 		if !slices.Contains(explore.Kinds(), k) {
 			return nil, usagef("--only: %q: %s", k, text.Want(k, explore.Kinds()))
 		}
+	}
+	if f.jobs < 1 || f.jobs > explore.MaxJobs {
+		return nil, usagef("--jobs: want a number from 1 to %d", explore.MaxJobs)
 	}
 	if f.replay == "" {
 		return nil, nil
@@ -131,7 +153,7 @@ func (f *exploreFlags) do(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return fmt.Errorf("find this command: %w", err)
 	}
-	p := &explore.Program{Softhca: command, Args: args, Env: os.Environ()}
+	p := &explore.Program{Softhca: command, Args: args, Env: os.Environ(), Jobs: f.jobs}
 	first, err := p.Record(cmd.Context())
 	if err != nil {
 		return err

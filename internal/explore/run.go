@@ -15,6 +15,7 @@ type Program struct {
 	Softhca string   // path of the command softhca, whose run starts the program
 	Args    []string // the program and its arguments
 	Env     []string // as os.Environ returns it
+	Jobs    int      // runs that are side by side, each in a network of its own; 0 or 1: one, in the network of this process
 }
 
 // Run is what became of one run of a program.
