@@ -393,10 +393,8 @@ static bool completion_event(void)
 	struct connection *c = context;
 	if (c->closing)
 		return true; // the queue could not be destroyed
-	if (!check(ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq")) {
+	if (!check(ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq") || !poll_all(c)) {
 		failures = true;
-		close_connection(c);
-	} else if (!poll_all(c)) {
 		close_connection(c);
 	}
 	return true;
