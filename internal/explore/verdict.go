@@ -85,10 +85,10 @@ func (f *Fault) Causes() []string {
 	switch {
 	case f.Kind == KindWC:
 		return []string{"remote-access-error", "remote-request-invalid", "local-operation-error", "peer-access-refused"}
+	case f.Error == "EBUSY", f.Kind == KindEvent && f.Error == ib.EventDeviceFatal.String(): // objects remain that others use
+		return []string{"destroy-refused", "objects-left-at-close"}
 	case f.Kind == KindEvent && f.Error == ib.EventCQErr.String():
 		return []string{"cq-overrun"}
-	case f.Error == "EBUSY":
-		return []string{"destroy-refused", "objects-left-at-close"}
 	}
 	return nil
 }

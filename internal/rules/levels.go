@@ -114,7 +114,7 @@ var table = []Row{
 	{"internal/observe", 8, Shell, false},
 	{"verbs", 8, Shell, true},
 
-	{"verbs/verbstest", 9, Shell, true},
+	{"verbs/verbstest", 11, Shell, true},
 	{"rdmacm", 9, Shell, true},
 	{"internal/check", 9, Shell, false},
 	{"internal/judge", 9, Shell, false},
