@@ -53,7 +53,7 @@ type place struct {
 // have a port, unless SetReuseAddr was called: the others get EADDRINUSE. Unlike on
 // Linux, ports below 1024 need no privilege.
 func (id *ID) BindAddr(a netip.AddrPort) error {
-	if err := id.disturb("CMBindAddr"); err != nil {
+	if err := disturb(id, "CMBindAddr"); err != nil {
 		return err
 	}
 	return id.run(fmt.Sprintf("bind to %v", a), func() error { return id.bind(a, true) })

@@ -37,7 +37,7 @@ var errNotAsked = fmt.Errorf("no connection request waits for an answer: %w", ib
 // 180), without a QP if p names none, and, for TCP, for more resources than the
 // adapter has; ENOMEM if the adapter has no room for another connection.
 func (id *ID) Connect(p *ConnParam) error {
-	if err := id.disturb("CMConnect"); err != nil {
+	if err := disturb(id, "CMConnect"); err != nil {
 		return err
 	}
 	return id.start("connect", func() error {
@@ -186,7 +186,7 @@ func (l *link) private(data []byte, room int) ([]byte, error) {
 // TCP, for more resources than the adapter has; then the request is still pending. Any
 // other error, such as EINVAL for private data over 196 bytes (UDP: 136), rejects it.
 func (id *ID) Accept(p *ConnParam) error {
-	if err := id.disturb("CMAccept"); err != nil {
+	if err := disturb(id, "CMAccept"); err != nil {
 		return err
 	}
 	connects := false
@@ -291,7 +291,7 @@ func (id *ID) Reject(private []byte) error { return id.RejectWith(mad.RejConsume
 
 // RejectWith is Reject with a reason. An ID of UDP has only one reason.
 func (id *ID) RejectWith(reason mad.RejReason, private []byte) error {
-	if err := id.disturb("CMReject"); err != nil {
+	if err := disturb(id, "CMReject"); err != nil {
 		return err
 	}
 	return id.runOn("reject", func(now clock.Instant) error { return id.link.reject(now, reason, private) })
@@ -321,7 +321,7 @@ func (l *link) answered() bool {
 // its QP to RTR or RTS: it sends RTU. No event follows. EINVAL for an ID with a QP of
 // CreateQP, and if there is nothing to complete.
 func (id *ID) Establish() error {
-	if err := id.disturb("CMEstablish"); err != nil {
+	if err := disturb(id, "CMEstablish"); err != nil {
 		return err
 	}
 	return id.runOn("establish", func(now clock.Instant) error {
@@ -354,7 +354,7 @@ func (id *ID) Notify(e ib.EventType) error {
 // established is disconnected as soon as it is. EINVAL for an ID that is neither
 // connected nor listening. If there is nothing to end, it does nothing.
 func (id *ID) Disconnect() error {
-	if err := id.disturb("CMDisconnect"); err != nil {
+	if err := disturb(id, "CMDisconnect"); err != nil {
 		return err
 	}
 	follows := false

@@ -153,7 +153,7 @@ func (id *ID) Event() *Event {
 }
 
 // disturb applies the rules of faults to a call.
-func (id *ID) disturb(call string) error {
+func disturb(id *ID, call string) error {
 	if id == nil {
 		return nil
 	}
@@ -204,7 +204,7 @@ func (id *ID) start(what string, f func() error, to ...EventType) error {
 // already synchronous, and for a channel of another Manager; ErrClosed for a closed
 // channel.
 func (id *ID) Migrate(ch *EventChannel) error {
-	if err := id.disturb("CMMigrate"); err != nil {
+	if err := disturb(id, "CMMigrate"); err != nil {
 		return err
 	}
 	var taken <-chan struct{}

@@ -28,7 +28,7 @@ const minSilent = 256
 // port with others, which SetReuseAddr allows, or if another Manager of the adapter has
 // it; ENODEV without an adapter.
 func (id *ID) Listen(backlog int) error {
-	if err := id.disturb("CMListen"); err != nil {
+	if err := disturb(id, "CMListen"); err != nil {
 		return err
 	}
 	return id.run(fmt.Sprintf("listen on %v", id.LocalAddr()), func() error { return id.listen(backlog) })

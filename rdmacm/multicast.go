@@ -38,7 +38,7 @@ type groups struct {
 // after it resolved a route, for an unspecified address or one of another
 // family; ENOMEM beyond 64 joins.
 func (id *ID) JoinMulticast(a netip.AddrPort, context any) error {
-	if err := id.disturb("CMJoinMulticast"); err != nil {
+	if err := disturb(id, "CMJoinMulticast"); err != nil {
 		return err
 	}
 	join := func() error { return id.groups.join(plain(a).Addr(), context) }
@@ -111,7 +111,7 @@ func (g *groups) param(group netip.Addr) UDParam {
 // LeaveMulticast undoes the last join of a group and waits until its event, if it was
 // taken, is acknowledged. EADDRNOTAVAIL if the group is not joined.
 func (id *ID) LeaveMulticast(a netip.AddrPort) error {
-	if err := id.disturb("CMLeaveMulticast"); err != nil {
+	if err := disturb(id, "CMLeaveMulticast"); err != nil {
 		return err
 	}
 	var taken <-chan struct{}

@@ -24,7 +24,7 @@ import (
 // an address of the family, -EINVAL for IPoIB. After ADDR_ERROR the ID is bound and may
 // resolve again.
 func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
-	if err := id.disturb("CMResolveAddr"); err != nil {
+	if err := disturb(id, "CMResolveAddr"); err != nil {
 		return err
 	}
 	return id.start(fmt.Sprintf("resolve address %v", dst), func() error { return id.resolveAddr(src, dst) }, EventAddrResolved)
@@ -149,7 +149,7 @@ func (m *Manager) nearest(a netip.Addr) *adapter {
 // lower, set the path MTU with SetRoute. EINVAL unless the address is resolved and the
 // route is not.
 func (id *ID) ResolveRoute() error {
-	if err := id.disturb("CMResolveRoute"); err != nil {
+	if err := disturb(id, "CMResolveRoute"); err != nil {
 		return err
 	}
 	return id.start("resolve route", func() error {

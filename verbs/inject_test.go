@@ -184,6 +184,10 @@ func TestTimedByQPN(t *testing.T) {
 // with traffic each way until it has acted.
 func TestEveryExampleActs(t *testing.T) {
 	for act := range fault.NumActions {
+		switch act {
+		case fault.Kill, fault.Stop, fault.Reject: // they would end this process, or there is no request for a connection
+			continue
+		}
 		t.Run(act.Example(), func(t *testing.T) {
 			t.Parallel()
 			n := NewNetwork()

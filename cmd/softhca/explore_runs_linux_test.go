@@ -18,7 +18,7 @@ import (
 const allocates = `zeros() { head -c "$1" /dev/zero; }
 acted='\000'
 [ -z "$SOFTHCA_FAULTS" ] || acted='\001'
-{ printf a-sites1; zeros 16; printf $acted; zeros 39; printf '\001'; zeros 1983; } > "$SOFTHCA_SITES/prog.1.sites"
+{ printf a-sites2; zeros 16; printf $acted; zeros 231; printf '\001'; zeros 7935; } > "$SOFTHCA_SITES/prog.1.sites"
 echo "run with $SOFTHCA_CHECK and <$SOFTHCA_FAULTS>"
 [ -z "$SOFTHCA_FAULTS" ] || eval "$1"
 `
@@ -62,11 +62,10 @@ func TestExploreCommand(t *testing.T) {
 		{[]string{"--", "sh", "-c", "echo why; exit 7"}, 1, nil, "\nwhy\n"},
 		{[]string{"--", "/no/such/program"}, 1, nil, "it ended with exit code 127:\n"},
 		{nil, 2, nil, "softhca explore needs a program to run"},
-		{[]string{"--only", "call,cw", "--", "true"}, 2, nil, `--only: "cw": want call or wc; did you mean wc?`},
+		{[]string{"--only", "call,cw", "--", "true"}, 2, nil, `--only: "cw": want call, wc, cm, packet, rnr, event or process; did you mean wc or cm?`},
 		{[]string{"--limit", "-1s", "--", "true"}, 2, nil, "--limit -1s: a time is not negative"},
 		{[]string{"--replay", "fial op=RegMR", "--", "true"}, 2, nil, "did you mean fail?"},
 		{[]string{"--replay", "drop; drop", "--", "true"}, 2, nil, "--replay: want one fault"},
-		{[]string{"--replay", "drop nth=1", "--", "true"}, 2, nil, "--replay: drop acts on packets: use softhca run --fault"},
 		{[]string{"--json", "-", "--replay", rule, "--", "true"}, 2, nil, "exclude each other"},
 		{[]string{"--list", "--replay", rule, "--", "true"}, 2, nil, "exclude each other"},
 		{[]string{"--list", "--html", "x.html", "--", "true"}, 2, nil, "exclude each other"},

@@ -64,8 +64,8 @@ func (l *Listener) Close() {
 // it can end the old connection, so the REQ must be valid otherwise (C7).
 func (m *Manager) accept(l *Listener, x *stimulus) {
 	q := x.ev.REQ
-	if m.inject != nil {
-		if why := m.inject(x.from.From.Remote); why != 0 {
+	if m.cfg.Reject != nil {
+		if why := m.cfg.Reject(x.from.From.Remote); why != 0 {
 			m.refuse(x, why)
 			return
 		}

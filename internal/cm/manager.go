@@ -77,6 +77,10 @@ type Config struct {
 	// Hurry makes the time between the repetitions of a message that many times shorter than the time before the
 	// first, so that a test of failures need not wait; 0: all are equal.
 	Hurry int
+	// Reject is called for each request for a connection that a listener is about to get, with its sender. It returns
+	// the reason with which the request is rejected instead, 0 if it is not. It must not call the manager. It is a
+	// function because the rules for faults are outside of the engine. nil: none is rejected.
+	Reject func(from netip.Addr) mad.RejReason
 	// PeerRetries is called when the peer's QP is known, with the numbers of both QPs and with how often the
 	// peer repeats a request after RNR NAKs. It must not call verbs of connections. nil: nothing is called.
 	PeerRetries func(now clock.Instant, local, peer ib.QPN, n uint8)
@@ -115,15 +119,7 @@ type Manager struct {
 	evicting      bool                       // an eviction is in progress
 	counters      Counters
 	tracked       uint32 // number of listeners that got a row so far
-	inject        Inject
 }
-
-// Inject is called for each request for a connection that a listener is about to get, with its sender. It returns the
-// reason with which the request is rejected instead, 0 if it is not. It must not call the manager.
-type Inject func(from netip.Addr) mad.RejReason
-
-// Inject sets the function that may reject requests. It must be called before the manager runs.
-func (m *Manager) Inject(f Inject) { m.inject = f }
 
 // peerKeyOf identifies a connection by the peer's ID, to recognise repeated REQs
 // and REPs.

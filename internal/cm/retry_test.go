@@ -235,3 +235,24 @@ func TestC6_EachMessageLostOnce(t *testing.T) {
 		n.wantEmpty()
 	}
 }
+
+// TestRepetitionsHurry repeats an unanswered REQ faster after the first time, and gives up sooner.
+func TestRepetitionsHurry(t *testing.T) {
+	r := newRig(t)
+	r.m.cfg.Hurry = 50
+	c := r.active(ReqSent)
+	interval := 2*mad.Timeout(18) + mad.Timeout(20)
+	for i := range 16 {
+		before := r.now
+		r.fire()
+		want := interval
+		if i > 0 {
+			want /= 50
+		}
+		if got := r.now.Sub(before); got != want {
+			t.Errorf("wait %d takes %v, want %v", i, got, want)
+		}
+	}
+	r.wantEvents("in vain", REQError)
+	r.wantState(c, Idle)
+}

@@ -36,11 +36,6 @@ func (c *Conn) await(now clock.Instant, d time.Duration, left uint8) {
 	c.m.timers.Set(c, now.Add(d))
 }
 
-// awaitRepetition sets the timer after a repetition.
-func (c *Conn) awaitRepetition(now clock.Instant) {
-	c.await(now, clock.Hurry(c.retry.interval, c.m.cfg.Hurry), c.retry.left)
-}
-
 func (c *Conn) stopTimer() { c.m.timers.Remove(c) }
 
 // Advance fires the timers that are due.

@@ -124,7 +124,7 @@ func openWith(cfg Config, table *file.File) (*Device, error) {
 		Settings: cfg.Settings, Queues: cfg.Queues, Writes: cfg.Writes, Trace: cfg.Trace, TraceRare: rare, Changed: cfg.Changed, Privileged: cfg.Privileged, SecondGID: cfg.SecondGID,
 		Counters: &cfg.Board.Engine, ListenGrace: cm.DefaultListenGrace, WriteBack: d.writes.add,
 		CancelWriteBack: d.writes.cancel, Backlog: cfg.backlog, Table: table.Table(),
-		Nasty: dice, Pause: spin,
+		Nasty: dice, Pause: spin, Reject: faults.reject,
 	})
 	if err != nil {
 		err = errors.Join(err, port.Close())

@@ -103,9 +103,6 @@ func (i *injector) attach(h *hca.HCA) {
 		refuse = i.refuse
 	}
 	h.Inject(answer, refuse)
-	if len(i.rejects) > 0 || i.sites != nil {
-		h.CM().Inject(i.reject)
-	}
 }
 
 // begin starts the timers of the timed rules.
@@ -175,8 +172,11 @@ func (i *injector) refuse(q *qp.QP, w qp.Request) ib.WCStatus {
 	return ib.WCSuccess
 }
 
-// reject is the cm.Inject of the adapter.
+// reject is the Reject of the connection manager.
 func (i *injector) reject(from netip.Addr) mad.RejReason {
+	if i == nil {
+		return 0
+	}
 	now := i.now()
 	s := fault.Subject{Dir: fault.In, Op: roce.UDSendOnly, Message: mad.AttrREQ, Readable: true, QPN: ib.QPNGSI, Src: from}
 	i.sites.Packet(sites.Taken, &s)
@@ -211,12 +211,12 @@ func (i *injector) actedOnPacket(l *fault.Live) {
 }
 
 // countPacket is the Count of the port.
-func (i *injector) countPacket(s *fault.Subject) {
+func (i *injector) countPacket(s fault.Subject) {
 	use := sites.Sent
 	if s.Dir == fault.In {
 		use = sites.Received
 	}
-	i.sites.Packet(use, s)
+	i.sites.Packet(use, &s)
 }
 
 // countTimers notes the timers of a queue pair that has new attributes.

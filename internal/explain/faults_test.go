@@ -52,6 +52,7 @@ const (
 	playSeed      = 5
 	playLimit     = 20 * time.Second // of virtual time
 	playTick      = time.Millisecond
+	playStop      = 100 * time.Millisecond
 	playIdle      = 350 // ticks without a packet that end a play: more than a rule delays
 	playSteps     = 50_000
 	recvsPosted   = 64
@@ -76,6 +77,7 @@ type play struct {
 	done   int
 	failed bool           // a work request did
 	status [2]ib.WCStatus // the first of each side that is neither success nor of a flush
+	away   clock.Instant  // until then, the process of the side with the fault does not run
 }
 
 // playConfig says what happens in a play.
@@ -126,7 +128,7 @@ func (c playConfig) play(t *testing.T) *play {
 		p.rig.Sides[c.side].HCA.Inject(nil, p.fail)
 	case fault.Verbs:
 		p.timed = p.live.Timed()
-	case fault.Packets:
+	case fault.Packets, fault.Connections:
 	}
 	for k := range c.recvs {
 		n := 4096
@@ -157,7 +159,7 @@ func (p *play) connect() {
 	}
 	var near *capture.Port
 	p.ports[p.side] = fault.Wrap(p.ports[p.side], fault.Config{
-		Rules: []*fault.Live{p.live}, Now: func() clock.Instant { return p.rig.Now },
+		Rules: []*fault.Live{p.live}, Now: func() clock.Instant { return p.rig.Now }, Acted: p.acted,
 		Mark: func(m *fault.Mark) {
 			switch {
 			case p.far:
@@ -172,6 +174,16 @@ func (p *play) connect() {
 	near, err := capture.Wrap(p.ports[watched], &p.file, capture.Options{Clock: func() time.Time { return time.Unix(1, int64(p.rig.Now)) }})
 	must.Do(p.t, err)
 	p.ports[watched] = near
+}
+
+// acted ends or stops the process of the side with the fault.
+func (p *play) acted(l *fault.Live) {
+	switch l.Action {
+	case fault.Kill, fault.Gone:
+		p.away = clock.Never
+	case fault.Stop:
+		p.away = p.rig.Now.Add(playStop)
+	}
 }
 
 // watched returns the side whose packets are captured.
@@ -273,13 +285,22 @@ func (p *play) post() {
 func (p *play) step() (moved bool) {
 	ds := make([]fabric.Datagram, 16)
 	for i, s := range p.rig.Sides {
+		if i == p.side && p.rig.Now < p.away {
+			continue
+		}
 		s.HCA.Single().Transmit(p.rig.Now, s.Batch)
 		moved = moved || len(s.Batch.Pending()) > 0
-		rig.Must(p.t, p.ports[i].Send(s.Batch)) // also what a rule held back until now
+		if err := p.ports[i].Send(s.Batch); p.away != clock.Never { // also what a rule held back until now
+			rig.Must(p.t, err)
+		}
 		s.Batch.Reset()
 	}
 	p.rig.Now = p.rig.Now.Add(rig.Latency)
 	for i, s := range p.rig.Sides {
+		if i == p.side && p.rig.Now < p.away {
+			p.failed = p.failed || p.away == clock.Never
+			continue
+		}
 		n, err := p.ports[i].Receive(ds)
 		rig.Must(p.t, err)
 		for k := range ds[:n] {

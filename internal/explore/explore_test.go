@@ -21,10 +21,14 @@ func recorded() []sites.Process {
 	for _, st := range []ib.WCStatus{ib.WCLocLenErr, ib.WCLocQPOpErr, ib.WCLocProtErr, ib.WCRemAccessErr, ib.WCRetryExcErr} {
 		reads = append(reads, sites.Count{What: "RDMA_READ", Status: st, N: 2})
 	}
-	return []sites.Process{
-		{Name: "client.1", Calls: []sites.Count{{What: "RegMR", N: 1}, {What: "PostSend", N: 4}}, Requests: reads},
+	all := []sites.Process{
+		{Name: "client.1", Calls: []sites.Count{{What: "RegMR", N: 1}, {What: "PostSend", N: 4}}, Requests: reads, Timeout: 67 * time.Millisecond, Retries: 7},
 		{Name: "server.1", Calls: []sites.Count{{What: "DestroyQP", N: 7}}},
 	}
+	all[0].Packets[sites.Sent] = []sites.Count{{What: "RC_SEND_ONLY", N: 2}, {What: "UD_SEND_ONLY", N: 1}, {What: "REQ", N: 1}}
+	all[1].Packets[sites.Received] = []sites.Count{{What: "RC_SEND_ONLY", N: 2}}
+	all[1].Packets[sites.Taken] = []sites.Count{{What: "RC_SEND_ONLY", N: 2}, {What: "REQ", N: 1}}
+	return all
 }
 
 // TestPlan plans the faults of a run: first, middle and last, or all, and some kinds only.
@@ -34,16 +38,48 @@ func TestPlan(t *testing.T) {
 		want []string
 	}{
 		{Selection{Kinds: []string{KindCall}}, []string{
-			"fail errno=ENOMEM nth=1 op=RegMR process=client.1",
-			"fail errno=ENOMEM nth=1 op=PostSend process=client.1", "fail errno=ENOMEM nth=3 op=PostSend process=client.1", "fail errno=ENOMEM nth=4 op=PostSend process=client.1",
-			"fail errno=EBUSY nth=1 op=DestroyQP process=server.1", "fail errno=EBUSY nth=4 op=DestroyQP process=server.1", "fail errno=EBUSY nth=7 op=DestroyQP process=server.1",
+			"fail errno=ENOMEM nth=1 op=RegMR process=client.1", "fail errno=ENOMEM nth=1 op=PostSend process=client.1", "fail errno=EBUSY nth=1 op=DestroyQP process=server.1",
+			"fail errno=ENOMEM nth=4 op=PostSend process=client.1", "fail errno=EBUSY nth=7 op=DestroyQP process=server.1",
+			"fail errno=ENOMEM nth=3 op=PostSend process=client.1", "fail errno=EBUSY nth=4 op=DestroyQP process=server.1",
 		}},
 		{Selection{Kinds: []string{KindWC}}, []string{
-			"wc LOC_LEN_ERR nth=1 op=RDMA_READ process=client.1", "wc LOC_LEN_ERR nth=2 op=RDMA_READ process=client.1",
-			"wc LOC_QP_OP_ERR nth=1 op=RDMA_READ process=client.1", "wc LOC_QP_OP_ERR nth=2 op=RDMA_READ process=client.1",
-			"wc LOC_PROT_ERR nth=1 op=RDMA_READ process=client.1", "wc LOC_PROT_ERR nth=2 op=RDMA_READ process=client.1",
-			"wc REM_ACCESS_ERR nth=1 op=RDMA_READ process=client.1", "wc REM_ACCESS_ERR nth=2 op=RDMA_READ process=client.1",
-			"wc RETRY_EXC_ERR nth=1 op=RDMA_READ process=client.1", "wc RETRY_EXC_ERR nth=2 op=RDMA_READ process=client.1",
+			"wc LOC_LEN_ERR nth=1 op=RDMA_READ process=client.1", "wc LOC_QP_OP_ERR nth=1 op=RDMA_READ process=client.1", "wc LOC_PROT_ERR nth=1 op=RDMA_READ process=client.1",
+			"wc REM_ACCESS_ERR nth=1 op=RDMA_READ process=client.1", "wc RETRY_EXC_ERR nth=1 op=RDMA_READ process=client.1",
+			"wc LOC_LEN_ERR nth=2 op=RDMA_READ process=client.1", "wc LOC_QP_OP_ERR nth=2 op=RDMA_READ process=client.1", "wc LOC_PROT_ERR nth=2 op=RDMA_READ process=client.1",
+			"wc REM_ACCESS_ERR nth=2 op=RDMA_READ process=client.1", "wc RETRY_EXC_ERR nth=2 op=RDMA_READ process=client.1",
+		}},
+		{Selection{Kinds: []string{KindPacket}}, []string{
+			"drop nth=1 op=RC_SEND_ONLY dir=out process=client.1", "drop nth=1 every=1 op=RC_SEND_ONLY dir=out process=client.1",
+			"dup nth=1 op=RC_SEND_ONLY dir=out process=client.1", "delay 101ms nth=1 op=RC_SEND_ONLY dir=out process=client.1",
+			"drop nth=2 op=RC_SEND_ONLY dir=out process=client.1", "drop nth=2 every=1 op=RC_SEND_ONLY dir=out process=client.1",
+			"dup nth=2 op=RC_SEND_ONLY dir=out process=client.1", "delay 101ms nth=2 op=RC_SEND_ONLY dir=out process=client.1",
+		}},
+		{Selection{Kinds: []string{KindCM}}, []string{
+			"drop nth=1 op=REQ dir=out process=client.1", "drop nth=1 every=1 op=REQ dir=out process=client.1",
+			"dup nth=1 op=REQ dir=out process=client.1", "delay 5s nth=1 op=REQ dir=out process=client.1",
+			"reject CONSUMER nth=1 process=server.1", "reject INVALID_SERVICE_ID nth=1 process=server.1",
+			"reject NO_RESOURCES nth=1 process=server.1", "reject STALE_CONNECTION nth=1 process=server.1",
+		}},
+		{Selection{Kinds: []string{KindRNR}}, []string{
+			"rnr nth=1 op=RC_SEND_ONLY process=server.1", "rnr nth=1 every=1 count=8 op=RC_SEND_ONLY process=server.1",
+			"rnr nth=2 op=RC_SEND_ONLY process=server.1", "rnr nth=2 every=1 count=8 op=RC_SEND_ONLY process=server.1",
+		}},
+		{Selection{Kinds: []string{KindProcess}}, []string{
+			"kill nth=1 op=RC_SEND_ONLY dir=out process=client.1", "stop nth=1 op=RC_SEND_ONLY dir=out process=client.1",
+			"kill nth=1 op=REQ dir=out process=client.1", "stop nth=1 op=REQ dir=out process=client.1",
+			"kill nth=1 op=RC_SEND_ONLY dir=in process=server.1",
+			"kill nth=2 op=RC_SEND_ONLY dir=out process=client.1", "stop nth=2 op=RC_SEND_ONLY dir=out process=client.1",
+			"kill nth=2 op=RC_SEND_ONLY dir=in process=server.1",
+		}},
+		{Selection{Kinds: []string{KindEvent}}, []string{
+			"gone nth=1 op=RC_SEND_ONLY dir=out process=client.1", "gone nth=1 op=REQ dir=out process=client.1",
+			"qp to=ERR nth=1 op=PostSend process=client.1", "fillcq nth=1 op=PostSend process=client.1",
+			"event PORT_ERR nth=1 op=PostSend process=client.1", "event GID_CHANGE nth=1 op=PostSend process=client.1",
+			"gone nth=2 op=RC_SEND_ONLY dir=out process=client.1",
+			"qp to=ERR nth=4 op=PostSend process=client.1", "fillcq nth=4 op=PostSend process=client.1",
+			"event PORT_ERR nth=4 op=PostSend process=client.1", "event GID_CHANGE nth=4 op=PostSend process=client.1",
+			"qp to=ERR nth=3 op=PostSend process=client.1", "fillcq nth=3 op=PostSend process=client.1",
+			"event PORT_ERR nth=3 op=PostSend process=client.1", "event GID_CHANGE nth=3 op=PostSend process=client.1",
 		}},
 	} {
 		faults, cut := Plan(recorded(), c.s)
@@ -55,19 +91,80 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%+v: %d more, and\n%s\nwant\n%s", c.s, cut, strings.Join(rules, "\n"), strings.Join(c.want, "\n"))
 		}
 	}
-	all, _ := Plan(recorded(), Selection{All: true})
+	all, _ := Plan(recorded(), Selection{Kinds: []string{KindCall, KindWC}, All: true})
 	if len(all) != 1+4+7+10 {
 		t.Errorf("with all there are %d faults", len(all))
 	}
-	if f := all[4]; f.String() != "client.1: call of PostSend 4 of 4 fails with ENOMEM" {
-		t.Errorf("a fault is %q", f.String())
+}
+
+// TestFaultsInWords checks what people read about faults, and how long their runs may take.
+func TestFaultsInWords(t *testing.T) {
+	all, _ := Plan(recorded(), Selection{})
+	got := map[string]string{}
+	for i := range all {
+		f := &all[i]
+		got[f.Rule] = f.String()
+		long, steady := f.longer > 0, strings.HasPrefix(f.Rule, "delay") || strings.HasPrefix(f.Rule, "stop")
+		if long != steady || f.steady != steady {
+			t.Errorf("%s: %v longer, timers as usual: %t", f.Rule, f.longer, f.steady)
+		}
+	}
+	for rule, want := range map[string]string{
+		"fail errno=ENOMEM nth=4 op=PostSend process=client.1":       "client.1: call of PostSend 4 of 4 fails with ENOMEM",
+		"wc RETRY_EXC_ERR nth=2 op=RDMA_READ process=client.1":       "client.1: RDMA_READ 2 of 2 fails with RETRY_EXC_ERR",
+		"drop nth=1 op=RC_SEND_ONLY dir=out process=client.1":        "client.1: RC_SEND_ONLY 1 of 2 is lost",
+		"drop nth=1 every=1 op=REQ dir=out process=client.1":         "client.1: REQ 1 of 1 is lost, and so are later ones",
+		"dup nth=1 op=REQ dir=out process=client.1":                  "client.1: REQ 1 of 1 is doubled",
+		"delay 5s nth=1 op=REQ dir=out process=client.1":             "client.1: REQ 1 of 1 is late by 5s",
+		"reject CONSUMER nth=1 process=server.1":                     "server.1: REQ 1 of 1 is rejected: consumer reject",
+		"rnr nth=1 op=RC_SEND_ONLY process=server.1":                 "server.1: RC_SEND_ONLY 1 of 2 is refused with an RNR NAK",
+		"rnr nth=1 every=1 count=8 op=RC_SEND_ONLY process=server.1": "server.1: RC_SEND_ONLY 1 of 2 is refused with an RNR NAK 8 times",
+		"gone nth=1 op=REQ dir=out process=client.1":                 "client.1: DEVICE_FATAL at REQ sent 1 of 1",
+		"qp to=ERR nth=1 op=PostSend process=client.1":               "client.1: QP_FATAL at PostSend 1 of 4",
+		"fillcq nth=1 op=PostSend process=client.1":                  "client.1: CQ_ERR at PostSend 1 of 4",
+		"event PORT_ERR nth=1 op=PostSend process=client.1":          "client.1: PORT_ERR at PostSend 1 of 4",
+		"kill nth=1 op=RC_SEND_ONLY dir=in process=server.1":         "server.1 is killed at RC_SEND_ONLY received 1 of 2",
+		"stop nth=2 op=RC_SEND_ONLY dir=out process=client.1":        "client.1 is stopped for 5s at RC_SEND_ONLY sent 2 of 2",
+	} {
+		if got[rule] != want {
+			t.Errorf("%s is %q, want %q", rule, got[rule], want)
+		}
+	}
+}
+
+// TestLimit derives how long a run may take from the first run, from its timers, and from the fault.
+func TestLimit(t *testing.T) {
+	quick := &Run{Duration: time.Second}
+	slow := &Run{Duration: time.Minute}
+	patient := &Run{Duration: time.Second, Processes: []sites.Process{{Timeout: 17 * time.Second, Retries: 7}, {Timeout: time.Second}}}
+	connects := &Run{Duration: 100 * time.Millisecond, Processes: recorded()}
+	forever := &Run{Processes: []sites.Process{{Timeout: 2 * time.Hour}}}
+	for _, c := range []struct {
+		why   string
+		f     Fault
+		first *Run
+		o     Options
+		want  time.Duration
+	}{
+		{"ten times the first", Fault{}, quick, Options{}, 10 * time.Second},
+		{"at least 5 s", Fault{}, &Run{}, Options{}, 5 * time.Second},
+		{"a long run", Fault{}, slow, Options{}, 10 * time.Minute},
+		{"as asked", Fault{longer: time.Minute}, slow, Options{Limit: 3 * time.Second}, 3 * time.Second},
+		{"timers, 50 times shorter", Fault{}, patient, Options{}, (17*time.Second + 7*340*time.Millisecond) * 3 / 2},
+		{"timers as usual", Fault{steady: true, longer: 5 * time.Second}, patient, Options{}, mostPatience*3/2 + 5*time.Second},
+		{"messages", Fault{}, connects, Options{}, (67*time.Millisecond + 7*20*time.Millisecond + cmTime) * 3 / 2},
+		{"bounded", Fault{}, forever, Options{}, mostPatience * 3 / 2},
+	} {
+		if got := c.o.limit(&c.f, c.first); got != c.want {
+			t.Errorf("%s: %v, want %v", c.why, got, c.want)
+		}
 	}
 }
 
 // TestPlanIsBounded plans more faults than a plan holds.
 func TestPlanIsBounded(t *testing.T) {
 	many := []sites.Process{{Name: "x.1", Calls: []sites.Count{{What: "PostSend", N: 1 << 40}, {What: "RegMR", N: 5}}}}
-	all, cut := Plan(many, Selection{All: true})
+	all, cut := Plan(many, Selection{Kinds: []string{KindCall}, All: true})
 	if len(all) != maxFaults || cut != 1<<40-maxFaults+5 {
 		t.Errorf("%d faults, and %d more", len(all), cut)
 	}
@@ -82,6 +179,11 @@ func TestEveryRuleIsValid(t *testing.T) {
 	for _, o := range fault.WorkRequests() {
 		p.Requests = append(p.Requests, sites.Count{What: o.String(), Status: ib.WCLocQPOpErr, N: 1})
 	}
+	for _, c := range fault.Classes() {
+		for u := range p.Packets {
+			p.Packets[u] = append(p.Packets[u], sites.Count{What: c, N: 1})
+		}
+	}
 	all, _ := Plan([]sites.Process{p}, Selection{})
 	seen := make(map[string]bool)
 	for i := range all {
@@ -91,13 +193,21 @@ func TestEveryRuleIsValid(t *testing.T) {
 			continue
 		}
 		again := FaultOf(&rules[0])
-		if again.Kind != all[i].Kind || again.Process != p.Name || again.Error != all[i].Error || again.Rule != all[i].Rule {
+		want := all[i]
+		if want.Nth, want.Of = 0, 0; again != want {
 			t.Errorf("%s is read as %+v", all[i].Rule, again)
 		}
 		seen[all[i].What] = true
 	}
-	if len(seen) != len(p.Calls)+len(p.Requests) {
-		t.Errorf("faults befall %d of %d calls and requests", len(seen), len(p.Calls)+len(p.Requests))
+	for _, c := range append(append([]sites.Count{}, p.Calls...), p.Requests...) {
+		if !seen[c.What] {
+			t.Errorf("no fault befalls %s", c.What)
+		}
+	}
+	for _, c := range []string{"RC_SEND_ONLY_WITH_IMM", "REQ", "RNR_NAK", "UD_SEND_ONLY_WITH_IMM", "XRC_ATOMIC_WRITE sent", "APR received"} {
+		if !seen[c] {
+			t.Errorf("no fault befalls %s", c)
+		}
 	}
 }
 
@@ -176,9 +286,9 @@ func TestReport(t *testing.T) {
   | the \x1b[31mend
   again: softhca explore --limit 20s --replay 'fail errno=ENOMEM nth=1 op=RegMR process=client.1' -- sh -c 'it'\''s a test'
 
-hung: client.1: call of PostSend 3 of 4 fails with ENOMEM
+hung: client.1: RDMA_READ 1 of 2 fails with LOC_LEN_ERR
   stopped after 0s; still running: server
-  again: softhca explore --limit 20s --replay 'fail errno=ENOMEM nth=3 op=PostSend process=client.1' -- sh -c 'it'\''s a test'
+  again: softhca explore --limit 20s --replay 'wc LOC_LEN_ERR nth=1 op=RDMA_READ process=client.1' -- sh -c 'it'\''s a test'
 
 3 of ` + fmt.Sprint(len(faults)) + ` faults tried in 1.5 s, in client.1, server.1
      1 crashed    a signal or a sanitizer ended a process

@@ -67,9 +67,9 @@ func FaultOf(r *fault.Rule) Fault {
 	case fault.Connections:
 		f.Kind, f.What, f.Error = KindCM, mad.AttrREQ.String(), "rejected: "+r.Reason().String()
 	case fault.Responder:
-		f.Kind, f.Error = KindRNR, "refused with "+r.Syndrome().String()
-		if r.Has(fault.Every) {
-			f.Error += ", and so are later ones"
+		f.Kind, f.Error = KindRNR, "refused with an RNR NAK"
+		if n, has := r.Times(); has {
+			f.Error += fmt.Sprintf(" %d times", n)
 		}
 	case fault.Requests:
 		f.Kind, f.Error = KindWC, r.Status().String()
@@ -96,6 +96,8 @@ func (f *Fault) ofPacket(r *fault.Rule) {
 	case fault.Delay:
 		f.longer, f.steady = r.Duration(fault.Time), true
 		f.Error = "late by " + f.longer.String()
+	case fault.Gone:
+		f.Kind, f.Error = KindEvent, ib.EventDeviceFatal.String()
 	case fault.Kill:
 		f.Kind, f.Error = KindProcess, "killed"
 	case fault.Stop:
@@ -104,9 +106,11 @@ func (f *Fault) ofPacket(r *fault.Rule) {
 	default:
 		f.Error = r.Action.String()
 	}
-	if f.Kind == KindProcess && r.Dir() == fault.In {
+	switch {
+	case f.Kind != KindProcess && f.Kind != KindEvent:
+	case r.Dir() == fault.In:
 		f.What += " received"
-	} else if f.Kind == KindProcess {
+	default:
 		f.What += " sent"
 	}
 }
@@ -169,7 +173,7 @@ func Plan(processes []sites.Process, s Selection) (all []Fault, cut uint64) {
 // add adds a fault of a process at several of count things. rule has a place for the number.
 func (p *plan) add(process string, count uint64, rule string) {
 	rule += " process=" + process
-	f := p.fault(rule, 1)
+	f := faultOf(fmt.Sprintf(rule, 1))
 	if !p.has(f.Kind) || count == 0 {
 		return
 	}
@@ -180,15 +184,14 @@ func (p *plan) add(process string, count uint64, rule string) {
 			p.cut += uint64(len(some) - i)
 			return
 		}
-		f := p.fault(rule, n)
-		f.Nth, f.Of = n, count
+		f.Nth, f.Of, f.Rule = n, count, fmt.Sprintf(rule, n)
 		p.all = append(p.all, ranked{f, i})
 	}
 }
 
-// fault returns the fault of a rule, in which %d is a number.
-func (p *plan) fault(rule string, n uint64) Fault {
-	rules, err := fault.Parse(fmt.Sprintf(rule, n))
+// faultOf returns the fault of the text of a rule.
+func faultOf(rule string) Fault {
+	rules, err := fault.Parse(rule)
 	if err != nil {
 		panic(err) // the rules are those of this file
 	}
@@ -225,7 +228,7 @@ func (p *plan) packets(q *sites.Process) {
 		if fault.IsMessage(c.What) {
 			late = cmLate
 		}
-		for _, rule := range []string{"drop nth=%d", "drop nth=%d every=1", "dup nth=%d", "delay " + late.String() + " nth=%d", "kill nth=%d", "stop nth=%d"} {
+		for _, rule := range []string{"drop nth=%d", "drop nth=%d every=1", "dup nth=%d", "delay " + late.String() + " nth=%d", "gone nth=%d", "kill nth=%d", "stop nth=%d"} {
 			p.add(q.Name, c.N, rule+" op="+c.What+" dir=out")
 		}
 	}
@@ -281,7 +284,7 @@ func (p *plan) events(q *sites.Process) {
 	if count[call] == 0 {
 		call = "PostRecv"
 	}
-	for _, rule := range []string{"qp to=ERR", "fillcq", "event DEVICE_FATAL", "event PORT_ERR", "event GID_CHANGE"} {
+	for _, rule := range []string{"qp to=ERR", "fillcq", "event PORT_ERR", "event GID_CHANGE"} {
 		p.add(q.Name, count[call], rule+" nth=%d op="+call)
 	}
 	for _, rule := range []string{"event SRQ_LIMIT_REACHED", "event SRQ_ERR"} {

@@ -15,6 +15,7 @@ const (
 	Reorder
 	Rate
 	Partition
+	Gone
 	Kill
 	Stop
 	Reject
@@ -107,6 +108,10 @@ var actions = [NumActions]actionInfo{
 	Partition: {
 		name: "partition", layer: Packets, example: "partition after=2s for=1s",
 		text: "Loses all packets, in both directions unless dir= is given.",
+	},
+	Gone: {
+		name: "gone", layer: Packets, example: "gone op=SEND nth=3 dir=out",
+		text: "Makes the adapter fail before the packet is sent, or is received, as if it were removed: it raises DEVICE_FATAL, and from then on calls fail with EIO and it sends nothing.",
 	},
 	Kill: {
 		name: "kill", layer: Packets, example: "kill op=REP nth=1 dir=out",

@@ -27,6 +27,8 @@ func (r *Rule) Explain() string {
 		s = fmt.Sprintf("holds %s back until %d of its queue pair overtook it, at most %v", what, r.num(By, 1), maxLate)
 	case Rate:
 		s = fmt.Sprintf("limits %s to %s, with at most %d in a queue", what, r.values[Speed].text, r.num(Queue, defaultQueue))
+	case Gone:
+		s = "makes the adapter fail before " + what + " is sent or received"
 	case Kill:
 		s = "kills the process before " + what + " is sent or received"
 	case Stop:

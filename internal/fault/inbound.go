@@ -11,6 +11,9 @@ import (
 
 // Receive implements fabric.Port. It also sends held packets that are due.
 func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
+	if p.gone != nil {
+		return 0, p.gone
+	}
 	if p.given == len(p.ready) {
 		p.ready, p.given = p.ready[:0], 0
 		p.arrive.recycle()
@@ -54,7 +57,9 @@ func (p *Port) refill(ds []fabric.Datagram) (n int, done bool, err error) {
 		return 0, true, err
 	}
 	for i := range k {
-		p.take(now, &p.inner[i])
+		if p.take(now, &p.inner[i]); p.gone != nil {
+			return 0, true, p.gone
+		}
 	}
 	return 0, false, nil
 }

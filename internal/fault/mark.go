@@ -17,7 +17,7 @@ type Mark struct {
 // effects are the effects of rules on packets, in words.
 var effects = [NumActions]string{
 	Drop: "lost", Dup: "doubled", Delay: "delayed", Corrupt: "changed", Truncate: "cut", Reorder: "held back", Rate: "slowed down", Partition: "lost",
-	Kill: "not passed on, as the process is killed,", Stop: "late, as the process is stopped,",
+	Gone: "not passed on, as the adapter fails,", Kill: "not passed on, as the process is killed,", Stop: "late, as the process is stopped,",
 }
 
 // mark reports the effect of a rule on a packet.
@@ -25,9 +25,9 @@ func (p *Port) mark(l *Live, seg []byte, s *Subject) {
 	if p.cfg.Mark == nil {
 		return
 	}
-	lost := l.Action == Drop || l.Action == Partition || l.Action == Kill || p.verdict.drop
+	lost := l.Action == Drop || l.Action == Partition || l.Action == Kill || l.Action == Gone || p.verdict.drop
 	effect := effects[l.Action]
-	if lost && l.Action != Kill {
+	if lost && l.Action != Kill && l.Action != Gone {
 		effect = effects[Drop]
 	}
 	before := 0

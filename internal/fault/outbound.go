@@ -13,7 +13,10 @@ import (
 
 // Send implements fabric.Port.
 func (p *Port) Send(b *fabric.Batch) error {
-	if p.ways&Out == 0 {
+	switch {
+	case p.gone != nil:
+		return p.gone
+	case p.ways&Out == 0:
 		return p.Port.Send(b)
 	}
 	now := p.cfg.Now()
@@ -33,6 +36,9 @@ func (p *Port) Send(b *fabric.Batch) error {
 	}
 	p.passed = 0
 	b.Sent(len(b.Pending()))
+	if p.gone != nil {
+		return p.gone
+	}
 	if err := p.pump(now); !errors.Is(err, fabric.ErrBlocked) {
 		return err
 	}

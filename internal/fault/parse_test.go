@@ -75,7 +75,7 @@ func TestSeveralRules(t *testing.T) {
 func TestErrors(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"dorp", "unknown fault \"dorp\"; did you mean drop?\n  dorp\n  ^"},
-		{"boil", "unknown fault \"boil\"; want drop, dup, delay, corrupt, truncate, reorder, rate, partition, rnr, nak, wc, bindfail, fail, qp, fillcq or event\n  boil\n  ^"},
+		{"boil", "unknown fault \"boil\"; want drop, dup, delay, corrupt, truncate, reorder, rate, partition, gone, kill, stop, reject, rnr, nak, wc, bindfail, fail, qp, fillcq or event\n  boil\n  ^"},
 		{"drop nht=3", "drop has no \"nht\"; did you mean nth?\n  drop nht=3\n       ^"},
 		{"drop 3", "drop has no \"3\"; want nth, every, p, count, after, for, op, dir, qpn, psn, src, dst, path or process\n  drop 3\n       ^"},
 		{"drop path=second", "unknown path \"second\"; want primary or alternate\n  drop path=second\n            ^"},
@@ -118,11 +118,11 @@ func TestErrors(t *testing.T) {
 		{"fillcq op=PostSRQRecv", "fillcq needs a call that affects a completion queue; PostSRQRecv does not\n  fillcq op=PostSRQRecv\n  ^"},
 		{"event SRQ_ERR op=ResizeCQ", "event needs a call that affects a shared receive queue; ResizeCQ does not\n  event SRQ_ERR op=ResizeCQ\n  ^"},
 		{"drop src=here", "src \"here\": want an IP address\n  drop src=here\n           ^"},
-		{"drop\n# è\n\tdup; drøp p=1", "line 3: unknown fault \"drøp\"; want drop, dup, delay, corrupt, truncate, reorder, rate, partition, rnr, nak, wc, bindfail, fail, qp, fillcq or event\n   dup; drøp p=1\n        ^"},
+		{"drop\n# è\n\tdup; drøp p=1", "line 3: unknown fault \"drøp\"; want drop, dup, delay, corrupt, truncate, reorder, rate, partition, gone, kill, stop, reject, rnr, nak, wc, bindfail, fail, qp, fillcq or event\n   dup; drøp p=1\n        ^"},
 		{"corrupt byte=65536", "byte \"65536\": want a number from -65535 to 65535\n  corrupt byte=65536\n               ^"},
 		{"corrupt byte=-65536", "byte \"-65536\": want a number from -65535 to 65535\n  corrupt byte=-65536\n               ^"},
 		{"corrupt bit=524281", "bit \"524281\": want a number from 0 to 524280\n  corrupt bit=524281\n              ^"},
-		{strings.Repeat("d", 33), "unknown fault \"" + strings.Repeat("d", 33) + "\"; want drop, dup, delay, corrupt, truncate, reorder, rate, partition, rnr, nak, wc, bindfail, fail, qp, fillcq or event\n  " + strings.Repeat("d", 33) + "\n  ^"},
+		{strings.Repeat("d", 33), "unknown fault \"" + strings.Repeat("d", 33) + "\"; want drop, dup, delay, corrupt, truncate, reorder, rate, partition, gone, kill, stop, reject, rnr, nak, wc, bindfail, fail, qp, fillcq or event\n  " + strings.Repeat("d", 33) + "\n  ^"},
 		{"delay 24h0m0.001s", "time \"24h0m0.001s\": want a time, such as 5ms or 1.5s, up to 24h0m0s\n  delay 24h0m0.001s\n        ^"},
 		{strings.Repeat("drop;", MaxRules) + "dup", "more than 64 rules"},
 		{strings.Repeat(" ", maxText+1), "the rules have more than 65536 bytes"},

@@ -20,7 +20,7 @@ type Config struct {
 	Mark  func(*Mark)          // called from Send and Receive for each packet that a rule acts on; may be nil
 	// Acted is called from Send and Receive each time that a rule acts, before its effect: for Kill and Stop it is to have the effect. May be nil.
 	Acted func(*Live)
-	Count func(*Subject) // called from Send and Receive for each packet, before the rules; may be nil
+	Count func(Subject) // called from Send and Receive for each packet, before the rules; may be nil
 }
 
 // Port is a port with faults. Runs and datagrams on which no rule acts pass
@@ -40,6 +40,7 @@ type Port struct {
 	out     *fabric.Batch // packets after the rules, and held packets that are due
 	passed  int           // packets at the start of the caller's batch that the rules have seen
 	err     error         // error of sending out, other than ErrBlocked
+	gone    error         // what ended the adapter; nil: nothing
 	leave   hold          // outgoing held packets
 	lost    atomic.Uint64 // packets dropped because out was full
 	scratch []byte        // buffer for a packet being changed

@@ -63,6 +63,9 @@ func (r *Rule) State() ib.QPState { return ib.QPState(r.num(To, int64(ib.ERR))) 
 // QPN returns the queue pair that a rule names.
 func (r *Rule) QPN() (ib.QPN, bool) { return ib.QPN(r.num(QPN, 0)), r.Has(QPN) }
 
+// Times returns the greatest number of times that the rule acts, if it has one.
+func (r *Rule) Times() (n int64, has bool) { return r.num(Count, 0), r.Has(Count) }
+
 // Process returns the process to which the rule is limited; "" for all.
 func (r *Rule) Process() string { return r.values[Process].text }
 

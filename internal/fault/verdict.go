@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -34,7 +35,7 @@ func (f *verdict) plain() bool {
 func (p *Port) judge(now clock.Instant, seg []byte, s *Subject) *verdict {
 	s.read(&p.pkt, seg)
 	if p.cfg.Count != nil {
-		p.cfg.Count(s)
+		p.cfg.Count(*s)
 	}
 	f := &p.verdict
 	*f = verdict{edits: f.edits[:0]}
@@ -52,6 +53,8 @@ func (p *Port) judge(now clock.Instant, seg []byte, s *Subject) *verdict {
 			p.cfg.Acted(l)
 		}
 		switch l.Action {
+		case Gone:
+			f.drop, p.gone = true, fmt.Errorf("fault on demand (%s): %w", l.text, ib.EIO)
 		case Drop, Partition, Kill:
 			f.drop = true // of Kill: until the process is dead
 		case Dup:

@@ -83,3 +83,41 @@ func TestRetryTimer(t *testing.T) {
 		t.Error("a reset leaves retries")
 	}
 }
+
+// TestRetryTimerHurries makes the retry timer shorter after it has expired, until there is progress.
+func TestRetryTimerHurries(t *testing.T) {
+	timer, rnr := clock.Never, clock.Never
+	r := NewRetry(&timer, &rnr)
+	r.SetTimeout(5*time.Second, 50)
+	r.SetRetries(7)
+	want := func(why string, at clock.Instant) {
+		t.Helper()
+		if timer != at {
+			t.Errorf("%s: the timer runs out at %v, want %v", why, timer, at)
+		}
+	}
+	r.Sent(ms(0))
+	want("at first", ms(5000))
+	r.Count()
+	r.Start(ms(1))
+	want("after a NAK", ms(5001))
+	r.Expired()
+	r.Start(ms(5001))
+	want("after it has expired", ms(5101))
+	r.Progress(ms(5102), true)
+	want("after an acknowledgement", ms(10102))
+	r.Expired()
+	r.Stop()
+	r.Start(ms(0))
+	want("when nothing is in flight", ms(5000))
+	r.SetTimeout(100*time.Millisecond, 50)
+	r.Expired()
+	r.Start(ms(0))
+	want("with a short timeout", ms(20))
+	r.SetTimeout(10*time.Millisecond, 50)
+	r.Start(ms(0))
+	want("with a shorter timeout than the least", ms(10))
+	r.SetTimeout(10*time.Second, 0)
+	r.Start(ms(0))
+	want("without hurry", ms(10000))
+}

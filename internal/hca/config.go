@@ -14,6 +14,7 @@ import (
 	"github.com/softhca/softhca/internal/restrack"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/mad"
 )
 
 // Limits are the maximum numbers of objects of an adapter (V1).
@@ -82,6 +83,8 @@ type Config struct {
 	PKeys       []ib.PKey      // P_Key table; empty means the default key
 	Raise       func(qp.Event) // asynchronous events; must not block
 	Queues      ring.Allocator // allocates the memory of queues; zero: Go's heap
+	// Reject may reject requests for connections; see cm.Config.
+	Reject func(from netip.Addr) mad.RejReason
 	// Nasty makes the choices that the specification leaves to the adapter; nil for the usual ones.
 	Nasty *nasty.Dice
 	// Pause waits, between two parts of a payload that Nasty writes in another order. It is a

@@ -52,6 +52,19 @@ func TestE8_L1_ProbesAreNoRetries(t *testing.T) {
 	}
 }
 
+// TestRetriesHurry shows that, after the first timeout, the others come sooner if the settings say so.
+func TestRetriesHurry(t *testing.T) {
+	s := rig.NewSolo(t, rig.SoloConfig{
+		HCA: hca.Config{Settings: qp.Settings{InOrderOnly: true, Hurry: 50}}, Attr: func(a *ib.QPAttr) { a.RetryCnt, a.Timeout = 3, 18 },
+	})
+	first := ib.AckTimeout(18)
+	s.Send(s.WR(ib.WRSend, 1, 0, 8))
+	s.Pass(first + 3*first/50 - rig.Tick)
+	s.WantState("before the last timeout", ib.RTS)
+	s.Pass(2 * rig.Tick)
+	s.WantWCs("after the last timeout", rig.WC(1, ib.WCRetryExcErr))
+}
+
 // TestProbeAfter shows that a probe waits for the configured time, although the round trips
 // are short.
 func TestProbeAfter(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -21,30 +20,8 @@ const (
 	maxProgram  = 64   // characters of the name of a program
 )
 
-// opened is the log that this process has opened last, and its directory. Adapters share it.
-var opened struct {
-	sync.Mutex
-	dir string
-	pid int // a process begins with the log of its parent
-	log *Log
-}
-
-// Open returns the log of this process in the directory of a run.
+// Open returns the log of this process in the directory of a run. The logs of one program in a process have the same file.
 func Open(dir string) (*Log, error) {
-	opened.Lock()
-	defer opened.Unlock()
-	if opened.log != nil && opened.dir == dir && opened.pid == os.Getpid() {
-		return opened.log, nil
-	}
-	l, err := open(dir)
-	if err == nil {
-		opened.dir, opened.pid, opened.log = dir, os.Getpid(), l
-	}
-	return l, err
-}
-
-// open opens the file of this process, or creates it.
-func open(dir string) (*Log, error) {
 	program, started, err := self()
 	if err != nil {
 		return nil, err

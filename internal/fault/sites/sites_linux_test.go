@@ -12,10 +12,13 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fault"
 	"github.com/softhca/softhca/internal/must"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/roce"
 )
 
 // helperEnv makes this test program count in the directory that it names, and be killed.
@@ -75,7 +78,8 @@ func TestCounts(t *testing.T) {
 	one.Request(requests[0], all8[0])
 	one.Request(requests[len(requests)-1], all8[len(all8)-1])
 	one.Request(ib.WRRDMARead, ib.WCSuccess) // no failure
-	if a, b := one.Matches(3), two.Matches(3); a.Add(1) != 1 || b.Add(1) != 2 || one.Matches(words) != nil {
+	countPackets(one, two)
+	if a, b := one.Matches(3), two.Matches(3); a.Add(1) != 1 || b.Add(1) != 2 || one.Matches(wordCounters) != nil {
 		t.Error("the logs of the process do not share what rules match")
 	}
 	for i := range 3 {
@@ -94,10 +98,39 @@ func TestCounts(t *testing.T) {
 		!slices.Equal(first.Requests, []Count{{requests[0].String(), all8[0], 1}, {"RDMA_READ", ib.WCRemAccessErr, 2000}, {requests[len(requests)-1].String(), all8[len(all8)-1], 1}}) {
 		t.Errorf("this process did %+v", first)
 	}
+	checkPackets(t, &first)
 	for i, p := range all[1:] {
 		if p.Name != fmt.Sprintf("%s.%d", program, i+2) || p.Acted != 0 || !slices.Equal(p.Calls, []Count{{What: "RegMR", N: 1}}) || p.Requests != nil {
 			t.Errorf("a process that was killed did %+v", p)
 		}
+	}
+}
+
+// countPackets counts packets, and notes timers, by two logs.
+func countPackets(one, two *Log) {
+	one.Packet(Sent, &fault.Subject{Readable: true, Op: roce.RCAcknowledge, Syndrome: roce.RNRNAK(1)})
+	one.Packet(Received, &fault.Subject{Readable: true, Op: roce.UDSendOnly, Message: mad.AttrAPR})
+	two.Packet(Received, &fault.Subject{Readable: true, Op: roce.UDSendOnly})
+	one.Packet(Taken, &fault.Subject{Readable: true, Op: roce.RCSendFirst})
+	one.Packet(Taken, &fault.Subject{Op: roce.RCSendFirst}) // it cannot be read
+	one.Timers(time.Second, 3)
+	two.Timers(time.Minute, 2)
+}
+
+// checkPackets checks what countPackets has counted.
+func checkPackets(t *testing.T, first *Process) {
+	t.Helper()
+	for u, want := range [numUses][]Count{
+		Sent:     {{What: "RC_ACKNOWLEDGE", N: 1}, {What: "NAK", N: 1}, {What: "RNR_NAK", N: 1}},
+		Received: {{What: "UD_SEND_ONLY", N: 2}, {What: "APR", N: 1}},
+		Taken:    {{What: "RC_SEND_FIRST", N: 1}},
+	} {
+		if !slices.Equal(first.Packets[u], want) {
+			t.Errorf("use %d of packets: %+v, want %+v", u, first.Packets[u], want)
+		}
+	}
+	if first.Timeout != time.Minute || first.Retries != 3 {
+		t.Errorf("the longest timeout is %v, and there are at most %d retries", first.Timeout, first.Retries)
 	}
 }
 
@@ -175,13 +208,15 @@ func TestNames(t *testing.T) {
 
 // TestRoom checks that the file has room for all counters, and that nil counts nothing.
 func TestRoom(t *testing.T) {
-	if n := wordCounters + len(fault.Calls()) + len(fault.WorkRequests())*len(fault.Statuses()); n > wordMatches {
+	if n := wordCounters + len(fault.Calls()) + len(fault.WorkRequests())*len(fault.Statuses()) + int(numUses)*len(fault.Classes()); n > words {
 		t.Errorf("%d words do not fit into %d", n, words)
 	}
 	var none *Log
 	none.Call("RegMR")
 	none.Request(ib.WRSend, ib.WCRetryExcErr)
 	none.Acted()
+	none.Packet(Sent, &fault.Subject{Readable: true})
+	none.Timers(time.Second, 1)
 	if none.Name() != "" || none.Matches(0) != nil {
 		t.Errorf("nil is %q", none.Name())
 	}
