@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/softhca/softhca/internal/fault"
+	"github.com/softhca/softhca/internal/fault/sites"
 	"github.com/softhca/softhca/internal/must"
 )
 
@@ -164,5 +166,36 @@ func TestSites(t *testing.T) {
 	faults := []Fault{{Process: "p", Kind: "wc", What: "SEND", Of: 4, Error: "A"}, {Process: "p", Kind: "wc", What: "SEND", Of: 6, Error: "B"}, {Process: "p", Kind: "call", What: "SEND", Of: 1}, {Process: "q", Kind: "wc", What: "SEND", Of: 2}}
 	if n := sitesOf(faults); n != 9 {
 		t.Errorf("%d places", n)
+	}
+}
+
+// TestIdentities plans all faults of a run: those with different rules have different identities.
+func TestIdentities(t *testing.T) {
+	p := sites.Process{Name: "p.1"}
+	for _, c := range fault.Calls() {
+		p.Calls = append(p.Calls, sites.Count{What: c, N: 2})
+	}
+	for _, st := range fault.Statuses() {
+		if _, err := fault.Parse("wc " + st.String() + " op=SEND"); err != nil {
+			continue // a SEND cannot have this status
+		}
+		p.Requests = append(p.Requests, sites.Count{What: "SEND", Status: st, N: 2})
+	}
+	for use := range p.Packets {
+		for _, c := range fault.Classes() {
+			p.Packets[use] = append(p.Packets[use], sites.Count{What: c, N: 2})
+		}
+	}
+	all, _ := Plan([]sites.Process{p}, Selection{All: true})
+	seen := map[identity]string{}
+	for i := range all {
+		id := all[i].identity()
+		if before, known := seen[id]; known && before != all[i].Rule {
+			t.Errorf("%s and %s are the same fault: %+v", before, all[i].Rule, id)
+		}
+		seen[id] = all[i].Rule
+	}
+	if len(all) < len(p.Calls) {
+		t.Errorf("there are %d faults", len(all))
 	}
 }
