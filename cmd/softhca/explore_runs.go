@@ -27,10 +27,12 @@ type exploreFlags struct {
 	replay string
 	budget time.Duration
 	limit  time.Duration
+	jobs   int
 	oracle string
 	reportFlags
 }
 
+// exploreLong is the help of explore.
 const exploreLong = `explore runs an unmodified RDMA program, or a script that starts several, as softhca run does. The first run records
 what the processes do that can fail. Then explore runs the program again for each fault, with one thing going wrong in one process:
 
@@ -62,6 +64,9 @@ The program gets no standard input, must end by itself, and must end well withou
 files that it leaves. explore kills all processes that a run leaves behind. A run under a fault takes the time of the program and about 0.1 s;
 --time limits them all, and Ctrl-C ends them: the report has the faults that were tried.
 
+With --jobs, several runs are side by side. Each has a network of its own with only a loopback interface, so their TCP ports do not collide. Files may:
+SOFTHCA_JOB in the environment has a different number in each. This needs namespaces: root, or a system that allows them to users.
+
 A script must pass the exit codes of its programs on. The first run may take ten minutes.
 
 --oracle CMD runs CMD by sh -c after each run that ended well: its exit code says whether the result is right. It must be 0 after the first run.
@@ -77,6 +82,7 @@ first run. It is 2 if the command line is wrong, and 130 after Ctrl-C.`
 const exploreExample = `  softhca explore -- ./my_test.sh                        all faults
   softhca explore --list -- ./my_test.sh                 only list them
   softhca explore --only wc,cm --time 10m -- ./my_test.sh
+  softhca explore --jobs 4 -- ./my_test.sh
   softhca explore --json report.json -- sh -c './server & s=$!; ./client 127.0.0.1 && wait $s'
   softhca explore --resume report.json --json report.json -- ./my_test.sh
   softhca explore --baseline old.json --junit report.xml --html report.html -- ./my_test.sh
@@ -106,15 +112,26 @@ func newExploreCommand() *cobra.Command {
 	f.reportFlags.register(s)
 	s.StringVar(&f.oracle, "oracle", "", "run this `command` of the shell after each run that ended well; it fails if the result is wrong")
 	s.DurationVar(&f.budget, "time", 0, "begin no run after this time; 0: no limit")
+	s.IntVar(&f.jobs, "jobs", 1, "run the program this often side by side, each run in a network of its own")
 	s.DurationVar(&f.limit, "limit", 0, "how long a run may take; 0: ten times the first run, and at least 5 s")
 	s.SetInterspersed(false) // words after the program's name are its arguments
-	for _, name := range []string{"list", "json", "only", "all", "time", "junit", "html", "resume", "baseline"} {
+	for _, name := range []string{"list", "json", "only", "all", "time", "junit", "html", "resume", "baseline", "jobs"} {
 		cmd.MarkFlagsMutuallyExclusive("replay", name)
 	}
 	for _, name := range []string{"time", "junit", "html", "resume", "baseline"} {
 		cmd.MarkFlagsMutuallyExclusive("list", name)
 	}
 	return cmd
+}
+
+// newExploreJobCommand returns the command that explore runs for each of several runs side by side.
+func newExploreJobCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: explore.JobCommand, Hidden: true, Args: cobra.NoArgs, Short: "Run a program for explore",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return named(cmd, explore.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout()))
+		},
+	}
 }
 
 // check checks the flags, and returns the rule of --replay, if there is one.
@@ -126,6 +143,9 @@ func (f *exploreFlags) check() (*fault.Rule, error) {
 	}
 	if f.junit == "-" || f.html == "-" {
 		return nil, usagef("--junit and --html need the name of a file, not -")
+	}
+	if f.jobs < 1 || f.jobs > explore.MaxJobs {
+		return nil, usagef("--jobs: want a number from 1 to %d", explore.MaxJobs)
 	}
 	if f.replay == "" {
 		return nil, nil
@@ -156,7 +176,7 @@ func (f *exploreFlags) do(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return fmt.Errorf("find this command: %w", err)
 	}
-	p := &explore.Program{Softhca: command, Args: args, Env: os.Environ(), Oracle: f.oracle}
+	p := &explore.Program{Softhca: command, Args: args, Env: os.Environ(), Oracle: f.oracle, Jobs: f.jobs}
 	first, err := p.Record(cmd.Context())
 	if err != nil {
 		return err

@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -13,12 +15,12 @@ import (
 	"github.com/softhca/softhca/internal/must"
 )
 
-// allocates is a program that counts a call of AllocPD as an adapter does, and fails as its argument says if a fault is asked for. Its
+// allocates is a program that counts a call of AllocPD, or COUNT calls, as an adapter does, and fails as its argument says if a fault is asked for. Its
 // file has the layout of internal/fault/sites.
 const allocates = `zeros() { head -c "$1" /dev/zero; }
 acted='\000'
 [ -z "$SOFTHCA_FAULTS" ] || acted='\001'
-{ printf a-sites2; zeros 16; printf $acted; zeros 231; printf '\001'; zeros 7935; } > "$SOFTHCA_SITES/prog.1.sites"
+{ printf a-sites2; zeros 16; printf $acted; zeros 231; printf "${COUNT:-\\001}"; zeros 7935; } > "$SOFTHCA_SITES/prog.1.sites"
 echo "run with $SOFTHCA_CHECK and <$SOFTHCA_FAULTS>"
 [ -z "$SOFTHCA_FAULTS" ] || eval "$1"
 `
@@ -88,6 +90,73 @@ func TestExploreCommand(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "softhca-*-*")); len(left) > 0 || err != nil {
 		t.Errorf("%v is left behind; %v", left, err)
+	}
+}
+
+// TestExploreJobs runs a program side by side, each time in a network that has only a loopback interface.
+func TestExploreJobs(t *testing.T) {
+	i := install(t)
+	t.Chdir(t.TempDir())
+	t.Setenv("COUNT", `\003`)
+	probe := `ls /sys/class/net >/dev/null; grep : /proc/net/dev | cut -d: -f1 > net$SOFTHCA_JOB; [ $(ls busy* | wc -l) = 0 ] || : > met; : > busy$SOFTHCA_JOB; sleep 0.3; rm busy$SOFTHCA_JOB; exit 3`
+	code, out, errs := i.explore(t, "--jobs", "2", "--", "sh", "-c", allocates, "sh", probe)
+	if strings.Contains(errs, "namespace") {
+		t.Skip(errs) // containers and hardened kernels forbid namespaces
+	}
+	if code != 0 || !strings.Contains(out, "3 of 3 faults tried") || !strings.Contains(out, "     3 reported") {
+		t.Fatalf("%d\n%s\n%s", code, out, errs)
+	}
+	for _, n := range []string{"net1", "net2"} {
+		b, err := os.ReadFile(n)
+		if must.Do(t, err); strings.TrimSpace(string(b)) != "lo" {
+			t.Errorf("%s: %q", n, b)
+		}
+	}
+	if _, err := os.Stat("met"); err != nil {
+		t.Errorf("no two runs were side by side: %v", err)
+	}
+	code, _, errs = i.explore(t, "--jobs", "2", "--", "sh", "-c", "echo why; exit 7")
+	if code != 1 || !strings.Contains(errs, "\nwhy\n") {
+		t.Errorf("%d\n%s", code, errs)
+	}
+	for _, n := range []string{"0", "65"} {
+		if code, _, errs := i.explore(t, "--jobs", n, "--", "true"); code != 2 || !strings.Contains(errs, "--jobs: want a number from 1 to 64") {
+			t.Errorf("%d\n%s", code, errs)
+		}
+	}
+}
+
+// TestExploreIsKilled kills explore while programs run side by side: they end, too.
+func TestExploreIsKilled(t *testing.T) {
+	i := install(t)
+	t.Chdir(t.TempDir())
+	t.Setenv("COUNT", `\003`)
+	cmd := exec.CommandContext(t.Context(), i.command, "explore", "--jobs", "2", "--", "sh", "-c", allocates, "sh", "mkfifo fifo$SOFTHCA_JOB; mv fifo$SOFTHCA_JOB ready$SOFTHCA_JOB; exec sleep 1000 3> ready$SOFTHCA_JOB")
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	must.Do(t, cmd.Start())
+	for _, n := range []string{"ready1", "ready2"} {
+		for end := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
+			if _, err := os.Stat(n); err == nil {
+				break
+			} else if time.Now().After(end) {
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+				if strings.Contains(errs.String(), "namespace") {
+					t.Skip(errs.String()) // containers and hardened kernels forbid namespaces
+				}
+				t.Fatalf("%s is missing: %s", n, errs.String())
+			}
+		}
+	}
+	one, err := os.Open("ready1") // it opens when the program has opened the other end
+	must.Do(t, err)
+	defer one.Close()
+	must.Do(t, cmd.Process.Kill())
+	_ = cmd.Wait() // it was killed
+	must.Do(t, one.SetReadDeadline(time.Now().Add(30*time.Second)))
+	if b, err := io.ReadAll(one); err != nil { // it ends when the program has ended
+		t.Errorf("a program goes on: %q, %v", b, err)
 	}
 }
 
@@ -181,12 +250,9 @@ func TestExploreInterrupted(t *testing.T) {
 	i := install(t)
 	t.Chdir(t.TempDir())
 	// Three calls; the second fault finds a file and waits for the end of the world.
-	script := strings.Replace(allocates, `printf '\001'; zeros`, `printf '\003'; zeros`, 1)
-	if script == allocates {
-		t.Fatal("the program counts its calls in another way")
-	}
+	t.Setenv("COUNT", `\003`)
 	const how = `if [ -f once ] && [ ! -f go ]; then touch waits; exec sleep 1000; fi; touch once`
-	args := []string{"explore", "--limit", "60s", "--json", "x.json", "--", "sh", "-c", script, "sh", how}
+	args := []string{"explore", "--limit", "60s", "--json", "x.json", "--", "sh", "-c", allocates, "sh", how}
 	cmd := exec.CommandContext(t.Context(), i.command, args...)
 	must.Do(t, cmd.Start())
 	for end := time.Now().Add(30 * time.Second); ; {

@@ -89,7 +89,7 @@ no RDMA hardware.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		newDemoCommand(g), newDevicesCommand(g), newStatesCommand(), newCMStatesCommand(), newPerfCommand(g),
-		newDecodeCommand(), newExplainCommand(), newSimCommand(), newFaultsCommand(g), newJudgeCommand(g), newRunCommand(g), newExploreCommand(),
+		newDecodeCommand(), newExplainCommand(), newSimCommand(), newFaultsCommand(g), newJudgeCommand(g), newRunCommand(g), newExploreCommand(), newExploreJobCommand(),
 		newBrokerCommand(g), newPlayCommand(), newTopCommand(), newMetricsCommand(), newManCommand(), newVersionCommand(),
 	)
 	root.SetHelpCommand(newHelpCommand())

@@ -51,7 +51,7 @@ var ErrFirst = errors.New("the program must end well without a fault")
 
 // Record runs the program without a fault.
 func (p *Program) Record(ctx context.Context) (*Run, error) {
-	first, err := p.Run(ctx, nil, firstLimit, nil)
+	first, err := p.once(ctx, 1, nil, firstLimit, nil)
 	switch {
 	case err != nil:
 		return nil, err
@@ -86,23 +86,18 @@ func (p *Program) Explore(ctx context.Context, first *Run, o Options) (*Report, 
 	}
 	begin, earlier := time.Now(), report.Tried
 	defer func() { report.finish(time.Since(begin), report.Tried-earlier) }()
-	for i := range faults {
-		if o.Budget > 0 && time.Since(begin) >= o.Budget || ctx.Err() != nil {
-			break
+	s := series{p: p, faults: faults, limit: func(f *Fault) time.Duration { return o.limit(f, first) }}
+	s.more = func(next *Fault) bool {
+		if o.Budget > 0 && time.Since(begin) >= o.Budget {
+			return false
 		}
 		if o.Progress != nil {
-			o.Progress(report, &faults[i])
+			o.Progress(report, next)
 		}
-		r, err := p.Run(ctx, &faults[i], o.limit(&faults[i], first), nil)
-		if ctx.Err() != nil {
-			break // this run says nothing
-		}
-		if err != nil {
-			return report, err
-		}
-		report.add(&faults[i], r, first)
+		return true
 	}
-	return report, nil
+	s.done = func(f *Fault, r *Run) { report.add(f, r, first) }
+	return report, s.run(ctx)
 }
 
 // Again runs the program under a rule, and returns what became of it. output gets what the program writes. first is the run without faults.

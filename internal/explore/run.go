@@ -16,6 +16,7 @@ type Program struct {
 	Args    []string // the program and its arguments
 	Env     []string // as os.Environ returns it
 	Oracle  string   // a command of the shell that says with exit code 0 that a run that ended well was right; "": none is asked
+	Jobs    int      // runs that are side by side, each in a network of its own; 0 or 1: one, in the network of this process
 }
 
 // Run is what became of one run of a program.

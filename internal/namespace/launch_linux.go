@@ -3,7 +3,6 @@ package namespace
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -44,10 +43,7 @@ func Run(cmd *exec.Cmd) error {
 	go func() {
 		runtime.LockOSThread() // the kernel treats the end of this thread as the parent's end
 		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) {
-			err = fmt.Errorf("namespace: %w: %w", ErrForbidden, err)
-		}
+		err := Start(cmd)
 		if err == nil {
 			err = cmd.Wait()
 		}
