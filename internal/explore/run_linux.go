@@ -41,15 +41,21 @@ func (p *Program) Run(ctx context.Context, f *Fault, limit time.Duration, also i
 		}
 	}
 	env = append(env, sitesEnv+"="+counted, checkEnv+"=error", checkDirEnv+"="+checked)
-	r, err := p.start(ctx, env, limit, also)
+	r, err := start(ctx, append([]string{p.Softhca, "run", "--"}, p.Args...), env, limit, also)
 	if err != nil {
 		return nil, err
 	}
-	return r, r.read(counted, checked)
+	if err := r.read(counted, checked); err != nil {
+		return nil, err
+	}
+	if p.Oracle != "" && r.Code == 0 && !r.TimedOut && (f == nil || r.Acted > 0) {
+		r.Denied, err = p.ask(ctx, limit)
+	}
+	return r, err
 }
 
-// start runs the program and waits for its end, and the end of all that it has started.
-func (p *Program) start(ctx context.Context, env []string, limit time.Duration, also io.Writer) (*Run, error) {
+// start runs a command and waits for its end, and the end of all that it has started.
+func start(ctx context.Context, args, env []string, limit time.Duration, also io.Writer) (*Run, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become the parent of orphans: %w", err)
 	}
@@ -59,7 +65,7 @@ func (p *Program) start(ctx context.Context, env []string, limit time.Duration, 
 		return nil, err
 	}
 	defer in.Close()
-	cmd := exec.Command(p.Softhca, append([]string{"run", "--"}, p.Args...)...)
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this command
 	r := new(Run)

@@ -19,7 +19,7 @@ const (
 	Absorbed  Verdict = "absorbed"  // the program ended well
 	Reported  Verdict = "reported"  // the program ended with an error
 	Broke     Verdict = "broke"     // the program broke a rule of the verbs that it did not break in the first run
-	Lost      Verdict = "lost"      // the program ended well, and never polled an error completion
+	Lost      Verdict = "lost"      // the program ended well, and never polled an error completion, or the oracle said no
 	Hung      Verdict = "hung"      // the program did not end in its time
 	Crashed   Verdict = "crashed"   // a signal or a sanitizer ended a process
 )
@@ -44,7 +44,7 @@ func (v Verdict) Text() string {
 	case Broke:
 		return "the program broke a rule of the verbs that it did not break in the first run"
 	case Lost:
-		return "the program ended well, and never polled an error completion"
+		return "the program ended well, and never polled an error completion, or the oracle said no"
 	case Hung:
 		return "the program did not end in its time"
 	case Crashed:
@@ -66,6 +66,8 @@ func judge(f *Fault, r, first *Run) (Verdict, string) {
 		return Crashed, crash
 	case r.TimedOut:
 		return Hung, fmt.Sprintf("stopped after %v; still running: %s", r.Duration.Round(100*time.Millisecond), strings.Join(r.Running, ", "))
+	case r.Denied != "":
+		return Lost, "the oracle said no: " + r.Denied
 	case len(broken) > 0:
 		b := broken[0]
 		for _, c := range broken {
