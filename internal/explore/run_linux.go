@@ -100,7 +100,7 @@ func start(ctx context.Context, args, env []string, limit time.Duration, also io
 	if err := killChildren(); err != nil {
 		return nil, err
 	}
-	_ = in.SetReadDeadline(time.Now().Add(patience)) // a process that is no child of this one may have the output, too
+	_ = in.SetReadDeadline(time.Now().Add(lastWord)) // a process that is no child of this one may have the output, too
 	<-read
 	r.Output = string(kept.tail.kept)
 	return r, ctx.Err()
@@ -115,7 +115,8 @@ func exitCode(state *os.ProcessState) int {
 }
 
 const (
-	patience = 5 * time.Second // for processes that are killed, and for the end of their output
+	patience = 30 * time.Second // for processes that are killed: on a busy machine, big ones take seconds to end
+	lastWord = 5 * time.Second  // for the end of their output
 	pause    = time.Millisecond
 )
 

@@ -87,8 +87,10 @@ func (f *Fault) Causes() []string {
 	switch {
 	case f.Kind == KindWC:
 		return []string{"remote-access-error", "remote-request-invalid", "local-operation-error", "peer-access-refused"}
-	case f.Error == "EBUSY", f.Kind == KindEvent && f.Error == ib.EventDeviceFatal.String(): // objects remain that others use
+	case f.Error == "EBUSY":
 		return []string{"destroy-refused", "objects-left-at-close"}
+	case f.Kind == KindEvent && f.Error == ib.EventDeviceFatal.String(): // objects and requests remain whose end nobody reports
+		return []string{"destroy-refused", "objects-left-at-close", "memory-freed", "send-buffer-changed"}
 	case f.Kind == KindEvent && f.Error == ib.EventCQErr.String():
 		return []string{"cq-overrun"}
 	}
