@@ -35,7 +35,7 @@ func every() []mutant {
 	return slices.Concat(responderMutants, requesterMutants, completerMutants, stateMutants, queueMutants, extendedMutants, shardMutants,
 		refusalMutants, connectionMutants, churnMutants, registrationMutants, strangerMutants, recoveryMutants, coalesceMutants, companyMutants, restrackMutants, eventlogMutants, insideMutants, clocksMutants, pathMutants, portMutants, altPathMutants,
 		datagramMutants, xrcMutants, measureMutants, channelMutants, brokerMutants, ucmMutants, explainMutants, delayMutants, fullMutants, secureMutants, challengeMutants, floodMutants,
-		windowMutants, orderedMutants, nearMutants, socketMutants, nastyMutants, goCheckMutants)
+		windowMutants, orderedMutants, nearMutants, socketMutants, nastyMutants, goCheckMutants, exploreMutants)
 }
 
 const (

@@ -1,0 +1,102 @@
+//go:build mutation
+
+package mutation
+
+import "slices"
+
+// Tests of what explore does.
+const (
+	exploreLimit = "TestLimit"
+	explorePlan  = "TestPlan"
+	exploreWords = "TestFaultsInWords"
+)
+
+// exploreMutants are bugs of the faults that explore tries, and of its runs.
+var exploreMutants = slices.Concat(
+	bugsIn("internal/explore", []mutant{
+		{name: "explore-middle-not-tried", in: "Selection.which", test: explorePlan,
+			old: "[]uint64{1, count, count/2 + 1}",
+			new: "[]uint64{1, count}"},
+		{name: "explore-wide-classes-tried-too", in: "distinct", test: explorePlan,
+			old: "inside >= c.N",
+			new: "inside > c.N"},
+		{name: "explore-packet-not-late-enough", in: "lateness", test: explorePlan,
+			old: "longest*3/2",
+			new: "longest"},
+		{name: "explore-receiver-not-killed", in: "plan.packets", test: explorePlan,
+			old: "range distinct(q.Packets[sites.Received])",
+			new: "range distinct(q.Packets[sites.Received][:0])"},
+		{name: "explore-no-events-without-sends", in: "plan.events", test: "TestEveryRuleIsValid",
+			old: "count[post]",
+			new: "count[\"\"]"},
+		{name: "explore-timers-faster-under-a-delay", in: "Fault.ofPacket", test: exploreWords,
+			old: "f.longer, f.steady = r.Duration(fault.Time), true",
+			new: "f.longer = r.Duration(fault.Time)"},
+		{name: "explore-no-time-for-a-stopped-process", in: "Fault.ofPacket", test: exploreWords,
+			old: "f.longer, f.steady = stopped, true",
+			new: "f.steady = true"},
+		{name: "explore-limit-forgets-retries", in: "Run.patience", test: exploreLimit,
+			old: "p.Timeout+time.Duration(p.Retries)*clock.Hurry(p.Timeout, faster)",
+			new: "p.Timeout"},
+		{name: "explore-limit-forgets-messages", in: "Run.patience", test: exploreLimit,
+			old: "messages = cmTime"},
+		{name: "explore-limit-without-bound", in: "Run.patience", test: exploreLimit,
+			old: "min(queuePairs+messages, mostPatience)",
+			new: "queuePairs+messages"},
+		{name: "explore-overrun-blamed-on-the-program", in: "Fault.Causes", test: "TestVerdicts",
+			old: "f.Kind == KindEvent && f.Error == ib.EventCQErr.String()",
+			new: "false"},
+	}),
+	bugsIn("internal/fault/sites", []mutant{
+		{name: "sites-sent-counted-as-received", in: "Log.Packet", test: "TestCounts",
+			old: "int(u)*l.classes",
+			new: "0*l.classes"},
+		{name: "sites-last-timeout-not-longest", in: "Log.raise", test: "TestCounts",
+			old: "old < to",
+			new: "old != to"},
+	}),
+	bugsIn("internal/fault", []mutant{
+		{name: "packet-in-no-class-of-its-message", in: "indexClasses", test: "internal/fault/sites TestCounts",
+			old: "ops.messages != 0 && roce.Opcode(o) == roce.UDSendOnly",
+			new: "false"},
+		{name: "adapter-that-is-gone-sends", in: "Port.Send", test: "TestGone",
+			old: "p.gone != nil",
+			new: "false"},
+		{name: "adapter-that-is-gone-receives", in: "Port.Receive", test: "TestGone",
+			old: "p.gone != nil",
+			new: "false"},
+	}),
+	bugsIn("internal/device", []mutant{
+		{name: "process-not-killed", in: "injector.actedOnPacket", test: "TestKillAndStop",
+			old: "kill()"},
+		{name: "hurry-without-bound", in: "Environment.hurry", test: "TestHurryIsANumber",
+			old: "n > maxHurry",
+			new: "false"},
+	}),
+	bugsIn("internal/clock", []mutant{
+		{name: "hurry-below-the-least", in: "Hurry", test: "TestHurry",
+			old: "max(d/time.Duration(times), hurriedLeast)",
+			new: "d/time.Duration(times)"},
+	}),
+	bugsIn("internal/flow", []mutant{
+		{name: "hurry-after-progress", in: "Retry.Progress", test: "TestRetryTimerHurries",
+			old: "t.repeated, t.expired = false, false",
+			new: "t.repeated = false"},
+		{name: "hurry-before-a-timeout", in: "Retry.Start", test: "TestRetryTimerHurries",
+			old: "t.expired",
+			new: "true"},
+	}),
+	bugsIn("internal/cm", []mutant{
+		{name: "repetitions-of-messages-do-not-hurry", in: "stimulus.retransmit", test: "TestRepetitionsHurry",
+			old: "clock.Hurry(c.retry.interval, c.m.cfg.Hurry)",
+			new: "c.retry.interval"},
+		{name: "rejected-request-reaches-the-listener", in: "Manager.accept", test: "rdmacm TestRequestsAreRejected",
+			old: "m.refuse(x, why); return",
+			new: "m.refuse(x, why)"},
+	}),
+	bugsIn("rdmacm", []mutant{
+		{name: "call-that-is-to-fail-connects", in: "ID.Connect", test: "TestCallsFail",
+			old: `err := disturb(id, "CMConnect"); err != nil`,
+			new: "false"},
+	}),
+)
