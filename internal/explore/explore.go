@@ -109,6 +109,9 @@ func (p *Program) Again(ctx context.Context, first *Run, f Fault, o Options, out
 	return resultOf(&f, r, first), nil
 }
 
+// Limit returns how long a run under a fault may take; r is the run without faults.
+func (r *Run) Limit(f *Fault) time.Duration { return (&Options{}).limit(f, r) }
+
 // limit returns the limit of a run under a fault.
 func (o *Options) limit(f *Fault, first *Run) time.Duration {
 	if o.Limit > 0 {

@@ -216,7 +216,10 @@ func TestVerdicts(t *testing.T) {
 	lost := Breach{Name: "error-never-polled", Text: "an error was not polled", key: "lost"}
 	busy := Breach{Name: "destroy-refused", Text: "it is used", key: "busy"}
 	remote := Breach{Name: "peer-access-refused", Text: "no such key", key: "remote"}
+	overrun := Breach{Name: "cq-overrun", Text: "too many completions", key: "overrun"}
 	call, destroy, wc := Fault{Kind: KindCall, Error: "ENOMEM"}, Fault{Kind: KindCall, Error: "EBUSY"}, Fault{Kind: KindWC}
+	full, fatal := Fault{Kind: KindEvent, Error: "CQ_ERR"}, Fault{Kind: KindEvent, Error: "QP_FATAL"}
+	gone := Fault{Kind: KindEvent, Error: "DEVICE_FATAL"}
 	for _, c := range []struct {
 		f     Fault
 		r     Run
@@ -247,6 +250,11 @@ func TestVerdicts(t *testing.T) {
 		{call, Run{Acted: 1, Breaches: []Breach{busy}}, nil, Broke, "destroy-refused: it is used"},
 		{destroy, Run{Acted: 1, Breaches: []Breach{busy}}, nil, Absorbed, ""},
 		{destroy, Run{Acted: 1, Breaches: []Breach{remote}}, nil, Broke, "peer-access-refused: no such key"},
+		{full, Run{Acted: 1, Code: 1, Breaches: []Breach{overrun}}, nil, Reported, "exit code 1"},
+		{full, Run{Acted: 1, Code: 1, Breaches: []Breach{overrun, busy}}, nil, Broke, "destroy-refused: it is used"},
+		{gone, Run{Acted: 1, Code: 1, Breaches: []Breach{busy}}, nil, Reported, "exit code 1"},
+		{gone, Run{Acted: 1, Code: 1, Breaches: []Breach{busy, overrun}}, nil, Broke, "cq-overrun: too many completions"},
+		{fatal, Run{Acted: 1, Code: 1, Breaches: []Breach{overrun}}, nil, Broke, "cq-overrun: too many completions"},
 	} {
 		first := &Run{Breaches: c.first}
 		if strings.HasPrefix(c.r.Output, "old crash") {

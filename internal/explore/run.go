@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,24 @@ type Program struct {
 	Env     []string // as os.Environ returns it
 	Oracle  string   // a command of the shell that says with exit code 0 that a run that ended well was right; "": none is asked
 	Jobs    int      // runs that are side by side, each in a network of its own; 0 or 1: one, in the network of this process
+}
+
+// The variables that the adapters of a run read.
+const (
+	faultsEnv   = "SOFTHCA_FAULTS"
+	sitesEnv    = "SOFTHCA_SITES"
+	checkEnv    = "SOFTHCA_CHECK"
+	checkDirEnv = "SOFTHCA_CHECK_DIR"
+	hurryEnv    = "SOFTHCA_HURRY"
+)
+
+// Environment returns the variables that make the adapters of a process have the fault.
+func (f *Fault) Environment() map[string]string {
+	env := map[string]string{faultsEnv: f.Rule}
+	if !f.steady {
+		env[hurryEnv] = strconv.Itoa(hurry)
+	}
+	return env
 }
 
 // Run is what became of one run of a program.

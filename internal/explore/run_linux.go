@@ -18,15 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The variables that the adapters of a run read.
-const (
-	faultsEnv   = "SOFTHCA_FAULTS"
-	sitesEnv    = "SOFTHCA_SITES"
-	checkEnv    = "SOFTHCA_CHECK"
-	checkDirEnv = "SOFTHCA_CHECK_DIR"
-	hurryEnv    = "SOFTHCA_HURRY"
-)
-
 // Run runs the program once under a fault, nil for none, for at most limit. It kills all that the program leaves behind. Meanwhile all
 // orphans of this process become its children, and are killed: it must not start processes itself. also, if not nil, gets the output of the
 // program, too. An error is one of running it, not of the program.
@@ -45,9 +36,8 @@ func (p *Program) Run(ctx context.Context, f *Fault, limit time.Duration, also i
 		return name == faultsEnv || name == sitesEnv || name == checkEnv || name == checkDirEnv || name == hurryEnv
 	})
 	if f != nil {
-		env = append(env, faultsEnv+"="+f.Rule)
-		if !f.steady {
-			env = append(env, hurryEnv+"="+strconv.Itoa(hurry))
+		for name, value := range f.Environment() {
+			env = append(env, name+"="+value)
 		}
 	}
 	env = append(env, sitesEnv+"="+counted, checkEnv+"=error", checkDirEnv+"="+checked)
@@ -110,7 +100,7 @@ func start(ctx context.Context, args, env []string, limit time.Duration, also io
 	if err := killChildren(); err != nil {
 		return nil, err
 	}
-	_ = in.SetReadDeadline(time.Now().Add(patience)) // a process that is no child of this one may have the output, too
+	_ = in.SetReadDeadline(time.Now().Add(lastWord)) // a process that is no child of this one may have the output, too
 	<-read
 	r.Output = string(kept.tail.kept)
 	return r, ctx.Err()
@@ -125,7 +115,8 @@ func exitCode(state *os.ProcessState) int {
 }
 
 const (
-	patience = 5 * time.Second // for processes that are killed, and for the end of their output
+	patience = 30 * time.Second // for processes that are killed: on a busy machine, big ones take seconds to end
+	lastWord = 5 * time.Second  // for the end of their output
 	pause    = time.Millisecond
 )
 

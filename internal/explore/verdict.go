@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/softhca/softhca/ib"
 )
 
 // Verdict is how a program ended under a fault.
@@ -80,13 +82,17 @@ func judge(f *Fault, r, first *Run) (Verdict, string) {
 	return Reported, fmt.Sprintf("exit code %d", r.Code)
 }
 
-// causes returns the findings that the fault itself causes, whatever the program does.
-func (f *Fault) causes() []string {
+// Causes returns the names of the findings that the fault itself causes, whatever the program does.
+func (f *Fault) Causes() []string {
 	switch {
 	case f.Kind == KindWC:
 		return []string{"remote-access-error", "remote-request-invalid", "local-operation-error", "peer-access-refused"}
 	case f.Error == "EBUSY":
 		return []string{"destroy-refused", "objects-left-at-close"}
+	case f.Kind == KindEvent && f.Error == ib.EventDeviceFatal.String(): // objects and requests remain whose end nobody reports
+		return []string{"destroy-refused", "objects-left-at-close", "memory-freed", "send-buffer-changed"}
+	case f.Kind == KindEvent && f.Error == ib.EventCQErr.String():
+		return []string{"cq-overrun"}
 	}
 	return nil
 }
@@ -94,7 +100,7 @@ func (f *Fault) causes() []string {
 // newBreaches returns the rules that the run under a fault broke, and the first run did not.
 func (r *Run) newBreaches(first *Run, f *Fault) (all []Breach) {
 	for _, b := range r.Breaches {
-		if !slices.Contains(f.causes(), b.Name) && !slices.ContainsFunc(first.Breaches, func(c Breach) bool { return c.key == b.key }) {
+		if !slices.Contains(f.Causes(), b.Name) && !slices.ContainsFunc(first.Breaches, func(c Breach) bool { return c.key == b.key }) {
 			all = append(all, b)
 		}
 	}
