@@ -94,7 +94,8 @@ func (c *calculator) unary(op uint8, r *reader) bool {
 		return ok && c.push(word)
 	case 0x12: // DW_OP_dup
 		x := v[0]
-		return c.push(x) && c.push(x)
+		c.push(x)
+		return c.push(x)
 	case 0x1f: // DW_OP_neg
 		return c.push(-v[0])
 	case 0x20: // DW_OP_not
