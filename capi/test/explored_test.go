@@ -117,12 +117,13 @@ func TestExploreShowsStacks(t *testing.T) {
 	}
 }
 
-// TestExploreCleanProgram explores a program without a bug until nothing is left: every fault happens, and none shows one.
+// TestExploreCleanProgram explores a program without a bug until no failing call and no failing request is left: every fault happens, and
+// none shows one. The program sends to itself, so there are no packets, and it reads no events.
 func TestExploreCleanProgram(t *testing.T) {
 	p := explored(t, "none")
 	first, err := p.Record(t.Context())
 	must.Do(t, err)
-	r, err := p.Explore(t.Context(), first, explore.Options{Limit: time.Minute})
+	r, err := p.Explore(t.Context(), first, explore.Options{Selection: explore.Selection{Kinds: []string{explore.KindCall, explore.KindWC}}, Limit: time.Minute})
 	must.Do(t, err)
 	if r.Tried != r.Planned || r.Tried < 30 || r.Counts[explore.Reported] != r.Tried {
 		t.Errorf("%d of %d tried: %v", r.Tried, r.Planned, r.Counts)

@@ -98,7 +98,7 @@ func TestExploreJobs(t *testing.T) {
 	i := install(t)
 	t.Chdir(t.TempDir())
 	t.Setenv("COUNT", `\003`)
-	probe := `ls /sys/class/net >/dev/null; grep : /proc/net/dev | cut -d: -f1 > net$SOFTHCA_JOB; [ $(ls busy* | wc -l) = 0 ] || : > met; : > busy$SOFTHCA_JOB; sleep 0.3; rm busy$SOFTHCA_JOB; exit 3`
+	probe := `ls /sys/class/net >/dev/null; grep : /proc/net/dev | cut -d: -f1 > net$SOFTHCA_JOB; i=0; : > busy$SOFTHCA_JOB; until [ -e met ] || [ $i = 300 ]; do [ $(ls busy* | wc -l) -lt 2 ] || : > met; sleep 0.1; i=$((i+1)); done; exit 3`
 	code, out, errs := i.explore(t, "--jobs", "2", "--", "sh", "-c", allocates, "sh", probe)
 	if strings.Contains(errs, "namespace") {
 		t.Skip(errs) // containers and hardened kernels forbid namespaces
