@@ -154,7 +154,7 @@ func TestExploreKV(t *testing.T) {
 				tried[bug.rule] = true
 			}
 			if bug.want == explore.Hung {
-				o.Limit = 3 * time.Second // the fault happens earlier
+				o.Limit = max(2*time.Second, 4*first.Duration) // the fault happens earlier
 			}
 			r, err := program(bug.seed(t, dir, link...)).Again(t.Context(), first, explore.FaultOf(&rules[0]), o, nil)
 			must.Do(t, err)
