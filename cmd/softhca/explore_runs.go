@@ -25,14 +25,15 @@ type exploreFlags struct {
 	all    bool
 	list   bool
 	replay string
-	json   string
 	budget time.Duration
 	limit  time.Duration
 	jobs   int
+	oracle string
+	reportFlags
 }
 
-// exploreText is the help of explore.
-const exploreText = `explore runs an unmodified RDMA program, or a script that starts several, as softhca run does. The first run records
+// exploreLong is the help of explore.
+const exploreLong = `explore runs an unmodified RDMA program, or a script that starts several, as softhca run does. The first run records
 what the processes do that can fail. Then explore runs the program again for each fault, with one thing going wrong in one process:
 
   call     a call of a verb or of rdma_cm returns an error, such as ENOMEM from ibv_reg_mr
@@ -50,7 +51,7 @@ The verdict of a run is
 
   crashed    a signal or a sanitizer ended a process
   hung       the program did not end in its time, and its processes were killed
-  lost       the program ended well, and never polled an error completion
+  lost       the program ended well, and never polled an error completion, or the oracle said no
   broke      the program broke a rule of the verbs that it did not break in the first run, as softhca run --check finds them
   reported   the program ended with an error
   absorbed   the program ended well
@@ -68,21 +69,33 @@ SOFTHCA_JOB in the environment has a different number in each. This needs namesp
 
 A script must pass the exit codes of its programs on. The first run may take ten minutes.
 
-The exit code is 0 without a finding, also if --time ended the exploration, and 1 with findings, or if the program does not end well in the
+--oracle CMD runs CMD by sh -c after each run that ended well: its exit code says whether the result is right. It must be 0 after the first run.
+With another exit code the verdict is lost.
+
+Of a run that hung, the report has the stacks of all threads, and the goroutines of programs in Go. --json writes the report for machines, --junit
+for continuous integration, --html as a page for a browser. --resume FILE takes the results of a report of --json, whose exploration was ended,
+and tries only the other faults. --baseline FILE compares the findings with those of a report of --json.
+
+The exit code is 0 without a finding, also if --time ended the exploration, and 1 with findings, with --baseline only with new or worse ones, or if the program does not end well in the
 first run. It is 2 if the command line is wrong, and 130 after Ctrl-C.`
 
-func newExploreCommand() *cobra.Command {
-	f := &exploreFlags{}
-	cmd := &cobra.Command{
-		Use:   "explore [flags] [--] PROGRAM [ARGUMENT...]",
-		Short: "Run a program again for each call and request that can fail, and judge how it ends",
-		Long:  exploreText,
-		Example: `  softhca explore -- ./my_test.sh                        all faults
+const exploreExample = `  softhca explore -- ./my_test.sh                        all faults
   softhca explore --list -- ./my_test.sh                 only list them
   softhca explore --only wc,cm --time 10m -- ./my_test.sh
   softhca explore --jobs 4 -- ./my_test.sh
   softhca explore --json report.json -- sh -c './server & s=$!; ./client 127.0.0.1 && wait $s'
-  softhca explore --replay 'wc RETRY_EXC_ERR nth=1 op=SEND process=client.1' -- ./my_test.sh`,
+  softhca explore --resume report.json --json report.json -- ./my_test.sh
+  softhca explore --baseline old.json --junit report.xml --html report.html -- ./my_test.sh
+  softhca explore --oracle 'cmp sent received' -- ./my_test.sh
+  softhca explore --replay 'wc RETRY_EXC_ERR nth=1 op=SEND process=client.1' -- ./my_test.sh`
+
+func newExploreCommand() *cobra.Command {
+	f := &exploreFlags{}
+	cmd := &cobra.Command{
+		Use:     "explore [flags] [--] PROGRAM [ARGUMENT...]",
+		Short:   "Run a program again for each call and request that can fail, and judge how it ends",
+		Long:    exploreLong,
+		Example: exploreExample,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("%s needs a program to run", cmd.CommandPath())
@@ -96,15 +109,18 @@ func newExploreCommand() *cobra.Command {
 	s.BoolVar(&f.all, "all", false, "try every call, request and packet, not only the first, the middle and the last of its kind in its process")
 	s.BoolVar(&f.list, "list", false, "only list the faults, after the first run")
 	s.StringVar(&f.replay, "replay", "", "run the program under this `fault` only, with its output")
-	s.StringVar(&f.json, "json", "", "write the report, or the list, to this `file`; - is standard output")
+	f.reportFlags.register(s)
+	s.StringVar(&f.oracle, "oracle", "", "run this `command` of the shell after each run that ended well; it fails if the result is wrong")
 	s.DurationVar(&f.budget, "time", 0, "begin no run after this time; 0: no limit")
 	s.IntVar(&f.jobs, "jobs", 1, "run the program this often side by side, each run in a network of its own")
 	s.DurationVar(&f.limit, "limit", 0, "how long a run may take; 0: ten times the first run, and at least 5 s")
 	s.SetInterspersed(false) // words after the program's name are its arguments
-	for _, name := range []string{"list", "json", "only", "all", "time", "jobs"} {
+	for _, name := range []string{"list", "json", "only", "all", "time", "junit", "html", "resume", "baseline", "jobs"} {
 		cmd.MarkFlagsMutuallyExclusive("replay", name)
 	}
-	cmd.MarkFlagsMutuallyExclusive("list", "time")
+	for _, name := range []string{"time", "junit", "html", "resume", "baseline"} {
+		cmd.MarkFlagsMutuallyExclusive("list", name)
+	}
 	return cmd
 }
 
@@ -124,6 +140,9 @@ func (f *exploreFlags) check() (*fault.Rule, error) {
 		if !slices.Contains(explore.Kinds(), k) {
 			return nil, usagef("--only: %q: %s", k, text.Want(k, explore.Kinds()))
 		}
+	}
+	if f.junit == "-" || f.html == "-" {
+		return nil, usagef("--junit and --html need the name of a file, not -")
 	}
 	if f.jobs < 1 || f.jobs > explore.MaxJobs {
 		return nil, usagef("--jobs: want a number from 1 to %d", explore.MaxJobs)
@@ -149,16 +168,20 @@ func (f *exploreFlags) do(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	earlier, err := f.read(args)
+	if err != nil {
+		return err
+	}
 	command, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this command: %w", err)
 	}
-	p := &explore.Program{Softhca: command, Args: args, Env: os.Environ(), Jobs: f.jobs}
+	p := &explore.Program{Softhca: command, Args: args, Env: os.Environ(), Oracle: f.oracle, Jobs: f.jobs}
 	first, err := p.Record(cmd.Context())
 	if err != nil {
 		return err
 	}
-	o := explore.Options{Selection: explore.Selection{Kinds: f.only, All: f.all}, Budget: f.budget, Limit: f.limit}
+	o := explore.Options{Selection: explore.Selection{Kinds: f.only, All: f.all}, Budget: f.budget, Limit: f.limit, Earlier: earlier.resumed}
 	switch {
 	case rule != nil:
 		return f.again(cmd, p, first, rule, o)
@@ -174,39 +197,16 @@ func (f *exploreFlags) do(cmd *cobra.Command, args []string) error {
 	if report == nil {
 		return err
 	}
+	if earlier.baseline != nil {
+		report.Compare(earlier.baseline, f.baseline)
+	}
 	if err := errors.Join(err, f.write(cmd.OutOrStdout(), report)); err != nil {
 		return err
 	}
 	if err := cmd.Context().Err(); err != nil {
 		return err // after Ctrl-C
 	}
-	if n := report.Findings(); n > 0 {
-		return fmt.Errorf("%s", text.Count(n, "finding", "findings"))
-	}
-	return nil
-}
-
-// write prints the report, and writes it to the file of --json.
-func (f *exploreFlags) write(out io.Writer, r *explore.Report) error {
-	if f.json == "-" {
-		return r.JSON(out)
-	}
-	err := r.Text(out)
-	if f.json != "" {
-		err = errors.Join(err, toFile(f.json, r.JSON))
-	}
-	return err
-}
-
-// toFile writes a file.
-func toFile(name string, write func(io.Writer) error) error {
-	file, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	b := bufio.NewWriter(file)
-	err = write(b)
-	return errors.Join(err, b.Flush(), file.Close())
+	return verdictOf(report)
 }
 
 // writeFaults writes faults as JSON.

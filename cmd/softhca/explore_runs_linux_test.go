@@ -70,6 +70,13 @@ func TestExploreCommand(t *testing.T) {
 		{[]string{"--replay", "drop; drop", "--", "true"}, 2, nil, "--replay: want one fault"},
 		{[]string{"--json", "-", "--replay", rule, "--", "true"}, 2, nil, "exclude each other"},
 		{[]string{"--list", "--replay", rule, "--", "true"}, 2, nil, "exclude each other"},
+		{[]string{"--list", "--html", "x.html", "--", "true"}, 2, nil, "exclude each other"},
+		{[]string{"--junit", "-", "--", "true"}, 2, nil, "--junit and --html need the name of a file"},
+		{[]string{"--resume", "no/such.json", "--", "true"}, 1, nil, "--resume: open no/such.json: no such file or directory"},
+		{[]string{"--baseline", "/dev/null", "--", "true"}, 1, nil, "--baseline: /dev/null: not a report of softhca explore --json"},
+		{prog(":", "--oracle", "true"), 0, []string{"     1 absorbed "}, ""},
+		{prog("touch lost", "--oracle", "[ ! -f lost ] || { rm lost; echo one is lost; exit 5; }"), 1, []string{"lost: prog.1: call", "  the oracle said no: exit code 5: one is lost\n", "  again: softhca explore --oracle '[ ! -f lost ]"}, "explore: 1 finding\n"},
+		{prog(":", "--oracle", "echo wrong; false"), 1, nil, "the program must end well without a fault, and so must the oracle say; it said no: exit code 1: wrong"},
 	} {
 		code, out, errs := i.explore(t, c.args...)
 		if code != c.code || !strings.Contains(errs, c.errs) || c.errs == "" && errs != "" {
@@ -182,5 +189,99 @@ func TestExploreJSON(t *testing.T) {
 	code, _, errs := i.explore(t, "--json", "no/such/x.json", "--", "sh", "-c", allocates, "sh", ":")
 	if code != 1 || !strings.Contains(errs, "no/such/x.json: no such file or directory") {
 		t.Errorf("%d\n%s", code, errs)
+	}
+}
+
+// TestExploreReports writes the report as JUnit does and as a page, takes it as a baseline, and continues it.
+func TestExploreReports(t *testing.T) {
+	i := install(t)
+	t.Chdir(t.TempDir())
+	run := func(want int, how string, flags ...string) (string, explore.Report) {
+		t.Helper()
+		code, out, errs := i.explore(t, append(append([]string{"--json", "x.json"}, flags...), "--", "sh", "-c", allocates, "sh", how)...)
+		if code != want {
+			t.Errorf("%q: exit code %d, want %d\n%s\n%s", flags, code, want, out, errs)
+		}
+		b, err := os.ReadFile("x.json")
+		must.Do(t, err)
+		var r explore.Report
+		must.Do(t, json.Unmarshal(b, &r))
+		return out, r
+	}
+	const twice = `[ -f seen ] || kill -SEGV $$; exit 3`
+	out, r := run(1, twice, "--junit", "x.xml", "--html", "x.html")
+	if r.Rate <= 0 || r.Sites != 1 || !strings.Contains(out, " runs a minute\n") {
+		t.Errorf("%+v\n%s", r, out)
+	}
+	for name, want := range map[string]string{"x.xml": `<testsuite name="prog.1" tests="1" failures="1"`, "x.html": "<h1>1 finding in 1 fault of 1</h1>"} {
+		if b, err := os.ReadFile(name); err != nil || !strings.Contains(string(b), want) {
+			t.Errorf("%s has not %s: %v", name, want, err)
+		}
+	}
+	must.Do(t, os.Rename("x.json", "old.json"))
+	out, r = run(0, twice, "--baseline", "old.json")
+	if !strings.Contains(out, "findings compared with old.json: 0 new, 0 worse, 1 the same, 0 gone\n") || r.Baseline == nil || r.Baseline.Same != 1 {
+		t.Errorf("%+v\n%s", r.Baseline, out)
+	}
+	// The program would crash no more, but its fault was tried before.
+	must.Do(t, os.WriteFile("seen", nil, 0o600))
+	out, r = run(1, twice, "--resume", "old.json")
+	if r.Tried != 1 || r.Planned != 1 || r.Results[0].Verdict != explore.Crashed || r.Rate != 0 || strings.Contains(out, "runs a minute") {
+		t.Errorf("%+v\n%s", r, out)
+	}
+	out, r = run(0, twice, "--baseline", "old.json")
+	if !strings.Contains(out, "gone: prog.1: call of AllocPD 1 of 1 fails with ENOMEM: reported, was crashed\n") || len(r.Baseline.Gone) != 1 {
+		t.Errorf("%+v\n%s", r.Baseline, out)
+	}
+	must.Do(t, os.Rename("x.json", "good.json"))
+	must.Do(t, os.Remove("seen"))
+	_, r = run(1, twice, "--baseline", "good.json")
+	if len(r.Baseline.New) != 1 {
+		t.Errorf("%+v", r.Baseline)
+	}
+	code, _, errs := i.explore(t, "--resume", "old.json", "--", "sh", "-c", "another program")
+	if code != 1 || !strings.Contains(errs, "--resume: old.json: the report is of another program") {
+		t.Errorf("%d\n%s", code, errs)
+	}
+}
+
+// TestExploreInterrupted ends an exploration by Ctrl-C: the report has the faults that were tried, and the exploration can be continued.
+func TestExploreInterrupted(t *testing.T) {
+	i := install(t)
+	t.Chdir(t.TempDir())
+	// Three calls; the second fault finds a file and waits for the end of the world.
+	t.Setenv("COUNT", `\003`)
+	const how = `if [ -f once ] && [ ! -f go ]; then touch waits; exec sleep 1000; fi; touch once`
+	args := []string{"explore", "--limit", "60s", "--json", "x.json", "--", "sh", "-c", allocates, "sh", how}
+	cmd := exec.CommandContext(t.Context(), i.command, args...)
+	must.Do(t, cmd.Start())
+	for end := time.Now().Add(30 * time.Second); ; {
+		if _, err := os.Stat("waits"); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the second fault was not tried within 30 s")
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	must.Do(t, cmd.Process.Signal(os.Interrupt))
+	_ = cmd.Wait() // its state has the exit code
+	if code := cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("after Ctrl-C the exit code is %d", code)
+	}
+	load := func() (r explore.Report) {
+		t.Helper()
+		b, err := os.ReadFile("x.json")
+		must.Do(t, err)
+		must.Do(t, json.Unmarshal(b, &r))
+		return r
+	}
+	if r := load(); r.Tried != 1 || len(r.Results) != 1 || r.Planned != 3 || r.Results[0].Verdict != explore.Absorbed {
+		t.Fatalf("after Ctrl-C: %+v", r)
+	}
+	must.Do(t, os.WriteFile("go", nil, 0o600))
+	code, out, errs := i.explore(t, append([]string{"--resume", "x.json"}, args[1:]...)...)
+	if r := load(); code != 0 || r.Tried != 3 || r.Planned != 3 || r.Counts[explore.Absorbed] != 3 || r.Results[0].Rule == r.Results[1].Rule {
+		t.Errorf("continued: %d, %+v\n%s\n%s", code, r, out, errs)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	checks "github.com/softhca/softhca/internal/check"
 	"github.com/softhca/softhca/internal/explore"
+	"github.com/softhca/softhca/internal/explore/stacks"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
@@ -335,6 +336,9 @@ func checkFiles(t *testing.T, check func(says, out string)) {
 	check("softhca run --check --report FILE.json", printed.String())
 	explored := explore.Report{Version: explore.Version, Program: []string{"sh"}, Processes: []string{"sh.1"}, Counts: map[explore.Verdict]int{explore.Hung: 1}}
 	explored.Results = []explore.Result{{Fault: explore.Fault{Process: "sh.1"}, Verdict: explore.Hung, Why: "why", Output: "text"}, {}}
+	thread := stacks.Thread{TID: 1, Name: "sh", Count: 1, Inside: true, State: "sleeping", Cut: true, Frames: []checks.Frame{{Function: "f"}}}
+	explored.Results[0].Stacks = []stacks.Process{{PID: 1, Name: "sh", Problem: "none", Threads: []stacks.Thread{thread}, Engine: 1, More: 1, QueuePairs: []string{"qp"}, Goroutines: "none"}}
+	explored.Compare(&explore.Report{}, "old.json")
 	printed.Reset()
 	must.Do(t, explored.JSON(&printed))
 	check("softhca explore --json FILE", printed.String())

@@ -22,7 +22,10 @@ import (
 // TestMain lets perf --local start this binary again as its server, tests of run have it as
 // a process whose place a program can take, and shells ask it what may come next.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"perf", "run", "explore", "explore-job", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}, os.Args[1]) {
+	if len(os.Args) > 1 && os.Args[1] == "explore" {
+		main() // also with what it does at Ctrl-C; it does not return
+	}
+	if len(os.Args) > 1 && slices.Contains([]string{"perf", "run", "explore-job", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}, os.Args[1]) {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())

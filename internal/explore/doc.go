@@ -6,5 +6,6 @@
 //
 // Reading order: faults.go plans the faults, run_linux.go runs the program once, hung_linux.go looks at a program
 // that hangs (package stacks), verdict.go judges a run, explore.go
-// brings these together, report.go has the report.
+// brings these together, report.go has the report, junit.go writes it as JUnit does,
+// earlier.go continues and compares earlier ones, oracle_linux.go asks the user's command.
 package explore

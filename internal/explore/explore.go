@@ -28,7 +28,9 @@ type Result struct {
 type Options struct {
 	Selection
 	Budget time.Duration // for all runs under faults; 0: no limit
-	Limit  time.Duration // for a run; 0: ten times the first run, and at least 5 s
+	// Earlier is a report of the same program that was not finished: its results are taken, and its faults are not tried again.
+	Earlier *Report
+	Limit   time.Duration // for a run; 0: ten times the first run, and at least 5 s
 	// Progress is called before each run under a fault, with what was found so far; nil: no progress is reported.
 	Progress func(r *Report, next *Fault)
 }
@@ -59,6 +61,8 @@ func (p *Program) Record(ctx context.Context) (*Run, error) {
 		return nil, fmt.Errorf("%w; it ended with exit code %d%s", ErrFirst, first.Code, quoted(first.Output))
 	case len(first.Processes) == 0:
 		return nil, fmt.Errorf("%w; it did, but no process opened an adapter, so nothing can fail", ErrFirst)
+	case first.Denied != "":
+		return nil, fmt.Errorf("%w, and so must the oracle say; it said no: %s", ErrFirst, first.Denied)
 	}
 	return first, nil
 }
@@ -76,8 +80,12 @@ func quoted(output string) string {
 func (p *Program) Explore(ctx context.Context, first *Run, o Options) (*Report, error) {
 	faults, cut := Plan(first.Processes, o.Selection)
 	report := newReport(p, first, faults, cut, o)
-	begin := time.Now()
-	defer func() { report.Millis = time.Since(begin).Milliseconds() }()
+	faults, err := report.take(o.Earlier, faults)
+	if err != nil {
+		return nil, err
+	}
+	begin, earlier := time.Now(), report.Tried
+	defer func() { report.finish(time.Since(begin), report.Tried-earlier) }()
 	s := series{p: p, faults: faults, limit: func(f *Fault) time.Duration { return o.limit(f, first) }}
 	s.more = func(next *Fault) bool {
 		if o.Budget > 0 && time.Since(begin) >= o.Budget {
@@ -100,6 +108,9 @@ func (p *Program) Again(ctx context.Context, first *Run, f Fault, o Options, out
 	}
 	return resultOf(&f, r, first), nil
 }
+
+// Limit returns how long a run under a fault may take; r is the run without faults.
+func (r *Run) Limit(f *Fault) time.Duration { return (&Options{}).limit(f, r) }
 
 // limit returns the limit of a run under a fault.
 func (o *Options) limit(f *Fault, first *Run) time.Duration {

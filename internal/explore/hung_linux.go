@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -46,9 +47,11 @@ func waitEnd(ctx context.Context, p *os.Process, end time.Time) (ended bool) {
 
 // look finds out what the processes of a run that hangs wait for. Programs in Go write their goroutines and end.
 func (r *Run) look(out *output) {
-	pids, names := running()
+	pids, names, parents := running()
 	r.Running = names
-	r.Stacks = stacks.Collect(pids)
+	r.Stacks = slices.DeleteFunc(stacks.Collect(pids), func(p stacks.Process) bool {
+		return parents[p.PID] && p.Engine == 0 // a script, which waits for its programs
+	})
 	end := time.Now().Add(dumpTime)
 	for i := range r.Stacks {
 		p := &r.Stacks[i]
@@ -149,10 +152,10 @@ func goroutines(text string) string {
 // maxRunning bounds the processes that a run that hangs names.
 const maxRunning = 8
 
-// running returns this process's descendants that run, those without children that run first, and the names of these.
-func running() (pids []int, names []string) {
+// running returns this process's descendants that run, those without children that run first, and the names of these; and which have children.
+func running() (pids []int, names []string, parents map[int]bool) {
 	all := descendants()
-	parents := map[int]bool{}
+	parents = map[int]bool{}
 	for _, p := range all {
 		parents[p.parent] = true
 	}
@@ -167,5 +170,5 @@ func running() (pids []int, names []string) {
 			names = append(names, p.name)
 		}
 	}
-	return append(pids, others...), names
+	return append(pids, others...), names, parents
 }

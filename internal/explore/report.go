@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -15,33 +16,64 @@ const Version = 1
 
 // Report says what became of a program under the faults that can befall it.
 type Report struct {
-	Version   int             `json:"version"`      // version of this format; it grows when a field changes its meaning or is removed
-	Program   []string        `json:"program"`      // the program and its arguments
-	Processes []string        `json:"processes"`    // those of the first run that opened an adapter
-	Planned   int             `json:"planned"`      // faults that were to be tried
-	Cut       uint64          `json:"cut"`          // faults beyond the bound of a plan
-	Tried     int             `json:"tried"`        // faults that were tried
-	Millis    int64           `json:"milliseconds"` // how long all runs under faults took
-	Counts    map[Verdict]int `json:"verdicts"`     // how many runs ended so
-	Results   []Result        `json:"results"`      // in the order of the runs
+	Version   int             `json:"version"`            // version of this format; it grows when a field changes its meaning or is removed
+	Program   []string        `json:"program"`            // the program and its arguments
+	Processes []string        `json:"processes"`          // those of the first run that opened an adapter
+	Sites     uint64          `json:"sites"`              // calls, requests, packets and so on of the first run at which a planned kind of fault can happen
+	Planned   int             `json:"planned"`            // faults that were to be tried
+	Cut       uint64          `json:"cut"`                // faults beyond the bound of a plan
+	Tried     int             `json:"tried"`              // faults that were tried
+	Millis    int64           `json:"milliseconds"`       // how long all runs under faults took
+	Rate      int             `json:"runs_per_minute"`    // runs under faults in a minute, without those of the report of --resume
+	Counts    map[Verdict]int `json:"verdicts"`           // how many runs ended so
+	Results   []Result        `json:"results"`            // in the order of the runs
+	Baseline  *Comparison     `json:"baseline,omitempty"` // with --baseline: how the findings differ from it
 
-	limit time.Duration // of Options
+	limit  time.Duration // of Options
+	oracle string        // of Program
 }
 
 func newReport(p *Program, first *Run, faults []Fault, cut uint64, o Options) *Report {
-	r := &Report{Version: Version, Program: p.Args, Processes: []string{}, Planned: len(faults), Cut: cut, Counts: map[Verdict]int{}, Results: []Result{}, limit: o.Limit}
+	r := &Report{Version: Version, Program: p.Args, Processes: []string{}, Sites: sitesOf(faults), Planned: len(faults), Cut: cut, Counts: map[Verdict]int{}, Results: []Result{}, limit: o.Limit, oracle: p.Oracle}
 	for _, q := range first.Processes {
 		r.Processes = append(r.Processes, q.Name)
 	}
 	return r
 }
 
+// sitesOf returns how many places in the first run the faults of a plan are chosen from.
+func sitesOf(faults []Fault) (n uint64) {
+	type group struct{ process, kind, what string }
+	most := map[group]uint64{}
+	for i := range faults {
+		f := &faults[i]
+		g := group{f.Process, f.Kind, f.What}
+		if before := most[g]; f.Of > before {
+			n += f.Of - before
+			most[g] = f.Of
+		}
+	}
+	return n
+}
+
 // add adds a run.
 func (r *Report) add(f *Fault, run, first *Run) {
-	one := resultOf(f, run, first)
+	r.keep(resultOf(f, run, first))
+}
+
+// keep adds a result.
+func (r *Report) keep(one *Result) {
 	r.Tried++
 	r.Counts[one.Verdict]++
 	r.Results = append(r.Results, *one)
+}
+
+// finish counts the time of a number of runs.
+func (r *Report) finish(took time.Duration, runs int) {
+	r.Millis += took.Milliseconds()
+	if runs > 0 {
+		r.Rate = int(math.Round(float64(runs) / took.Minutes()))
+	}
 }
 
 // resultOf returns what became of a run.
@@ -94,6 +126,12 @@ func (r *Report) Text(w io.Writer) error {
 	if r.Cut > 0 {
 		fmt.Fprintf(&b, "%d more faults are beyond the bound of a plan: choose some with --only\n", r.Cut)
 	}
+	if r.Rate > 0 {
+		fmt.Fprintf(&b, "%d runs a minute\n", r.Rate)
+	}
+	if r.Baseline != nil {
+		r.Baseline.text(&b)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -112,11 +150,19 @@ func (f *Result) text(b *strings.Builder, r *Report) {
 			fmt.Fprintf(b, "  | %s\n", printable.Line(line, shownBytes))
 		}
 	}
-	limit := ""
+	fmt.Fprintf(b, "  again: %s\n\n", r.Command(f))
+}
+
+// Command returns the command that shows what became of a program under a fault again.
+func (r *Report) Command(f *Result) string {
+	flags := ""
 	if r.limit > 0 {
-		limit = fmt.Sprintf("--limit %v ", r.limit)
+		flags = fmt.Sprintf("--limit %v ", r.limit)
 	}
-	fmt.Fprintf(b, "  again: softhca explore %s--replay '%s' -- %s\n\n", limit, f.Rule, shellWords(r.Program))
+	if r.oracle != "" {
+		flags += "--oracle " + shellWords([]string{r.oracle}) + " "
+	}
+	return fmt.Sprintf("softhca explore %s--replay '%s' -- %s", flags, f.Rule, shellWords(r.Program))
 }
 
 // shellWords returns words as a shell reads them.

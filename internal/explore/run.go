@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +16,26 @@ type Program struct {
 	Softhca string   // path of the command softhca, whose run starts the program
 	Args    []string // the program and its arguments
 	Env     []string // as os.Environ returns it
+	Oracle  string   // a command of the shell that says with exit code 0 that a run that ended well was right; "": none is asked
 	Jobs    int      // runs that are side by side, each in a network of its own; 0 or 1: one, in the network of this process
+}
+
+// The variables that the adapters of a run read.
+const (
+	faultsEnv   = "SOFTHCA_FAULTS"
+	sitesEnv    = "SOFTHCA_SITES"
+	checkEnv    = "SOFTHCA_CHECK"
+	checkDirEnv = "SOFTHCA_CHECK_DIR"
+	hurryEnv    = "SOFTHCA_HURRY"
+)
+
+// Environment returns the variables that make the adapters of a process have the fault.
+func (f *Fault) Environment() map[string]string {
+	env := map[string]string{faultsEnv: f.Rule}
+	if !f.steady {
+		env[hurryEnv] = strconv.Itoa(hurry)
+	}
+	return env
 }
 
 // Run is what became of one run of a program.
@@ -26,6 +46,7 @@ type Run struct {
 	Stacks    []stacks.Process // when its time was up: where the threads of its processes were
 	Duration  time.Duration    // from its start to its end
 	Output    string           // the end of what it wrote
+	Denied    string           // what the oracle said about a run that ended well, if it said no
 	Acted     uint64           // how often the rule acted
 	Breaches  []Breach         // the rules of the verbs that it broke
 	Processes []sites.Process

@@ -18,15 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The variables that the adapters of a run read.
-const (
-	faultsEnv   = "SOFTHCA_FAULTS"
-	sitesEnv    = "SOFTHCA_SITES"
-	checkEnv    = "SOFTHCA_CHECK"
-	checkDirEnv = "SOFTHCA_CHECK_DIR"
-	hurryEnv    = "SOFTHCA_HURRY"
-)
-
 // Run runs the program once under a fault, nil for none, for at most limit. It kills all that the program leaves behind. Meanwhile all
 // orphans of this process become its children, and are killed: it must not start processes itself. also, if not nil, gets the output of the
 // program, too. An error is one of running it, not of the program.
@@ -45,21 +36,26 @@ func (p *Program) Run(ctx context.Context, f *Fault, limit time.Duration, also i
 		return name == faultsEnv || name == sitesEnv || name == checkEnv || name == checkDirEnv || name == hurryEnv
 	})
 	if f != nil {
-		env = append(env, faultsEnv+"="+f.Rule)
-		if !f.steady {
-			env = append(env, hurryEnv+"="+strconv.Itoa(hurry))
+		for name, value := range f.Environment() {
+			env = append(env, name+"="+value)
 		}
 	}
 	env = append(env, sitesEnv+"="+counted, checkEnv+"=error", checkDirEnv+"="+checked)
-	r, err := p.start(ctx, env, limit, also)
+	r, err := start(ctx, append([]string{p.Softhca, "run", "--"}, p.Args...), env, limit, also)
 	if err != nil {
 		return nil, err
 	}
-	return r, r.read(counted, checked)
+	if err := r.read(counted, checked); err != nil {
+		return nil, err
+	}
+	if p.Oracle != "" && r.Code == 0 && !r.TimedOut && (f == nil || r.Acted > 0) {
+		r.Denied, err = p.ask(ctx, limit)
+	}
+	return r, err
 }
 
-// start runs the program and waits for its end, and the end of all that it has started.
-func (p *Program) start(ctx context.Context, env []string, limit time.Duration, also io.Writer) (*Run, error) {
+// start runs a command and waits for its end, and the end of all that it has started.
+func start(ctx context.Context, args, env []string, limit time.Duration, also io.Writer) (*Run, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become the parent of orphans: %w", err)
 	}
@@ -69,7 +65,7 @@ func (p *Program) start(ctx context.Context, env []string, limit time.Duration, 
 		return nil, err
 	}
 	defer in.Close()
-	cmd := exec.Command(p.Softhca, append([]string{"run", "--"}, p.Args...)...)
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this command
 	r := new(Run)
@@ -104,7 +100,7 @@ func (p *Program) start(ctx context.Context, env []string, limit time.Duration, 
 	if err := killChildren(); err != nil {
 		return nil, err
 	}
-	_ = in.SetReadDeadline(time.Now().Add(patience)) // a process that is no child of this one may have the output, too
+	_ = in.SetReadDeadline(time.Now().Add(lastWord)) // a process that is no child of this one may have the output, too
 	<-read
 	r.Output = string(kept.tail.kept)
 	return r, ctx.Err()
@@ -119,7 +115,8 @@ func exitCode(state *os.ProcessState) int {
 }
 
 const (
-	patience = 5 * time.Second // for processes that are killed, and for the end of their output
+	patience = 30 * time.Second // for processes that are killed: on a busy machine, big ones take seconds to end
+	lastWord = 5 * time.Second  // for the end of their output
 	pause    = time.Millisecond
 )
 

@@ -19,7 +19,7 @@ const (
 	Absorbed  Verdict = "absorbed"  // the program ended well
 	Reported  Verdict = "reported"  // the program ended with an error
 	Broke     Verdict = "broke"     // the program broke a rule of the verbs that it did not break in the first run
-	Lost      Verdict = "lost"      // the program ended well, and never polled an error completion
+	Lost      Verdict = "lost"      // the program ended well, and never polled an error completion, or the oracle said no
 	Hung      Verdict = "hung"      // the program did not end in its time
 	Crashed   Verdict = "crashed"   // a signal or a sanitizer ended a process
 )
@@ -44,7 +44,7 @@ func (v Verdict) Text() string {
 	case Broke:
 		return "the program broke a rule of the verbs that it did not break in the first run"
 	case Lost:
-		return "the program ended well, and never polled an error completion"
+		return "the program ended well, and never polled an error completion, or the oracle said no"
 	case Hung:
 		return "the program did not end in its time"
 	case Crashed:
@@ -66,6 +66,8 @@ func judge(f *Fault, r, first *Run) (Verdict, string) {
 		return Crashed, crash
 	case r.TimedOut:
 		return Hung, fmt.Sprintf("stopped after %v; still running: %s", r.Duration.Round(100*time.Millisecond), strings.Join(r.Running, ", "))
+	case r.Denied != "":
+		return Lost, "the oracle said no: " + r.Denied
 	case len(broken) > 0:
 		b := broken[0]
 		for _, c := range broken {
@@ -80,13 +82,15 @@ func judge(f *Fault, r, first *Run) (Verdict, string) {
 	return Reported, fmt.Sprintf("exit code %d", r.Code)
 }
 
-// causes returns the findings that the fault itself causes, whatever the program does.
-func (f *Fault) causes() []string {
+// Causes returns the names of the findings that the fault itself causes, whatever the program does.
+func (f *Fault) Causes() []string {
 	switch {
 	case f.Kind == KindWC:
 		return []string{"remote-access-error", "remote-request-invalid", "local-operation-error", "peer-access-refused"}
-	case f.Error == "EBUSY", f.Kind == KindEvent && f.Error == ib.EventDeviceFatal.String(): // objects remain that others use
+	case f.Error == "EBUSY":
 		return []string{"destroy-refused", "objects-left-at-close"}
+	case f.Kind == KindEvent && f.Error == ib.EventDeviceFatal.String(): // objects and requests remain whose end nobody reports
+		return []string{"destroy-refused", "objects-left-at-close", "memory-freed", "send-buffer-changed"}
 	case f.Kind == KindEvent && f.Error == ib.EventCQErr.String():
 		return []string{"cq-overrun"}
 	}
@@ -96,7 +100,7 @@ func (f *Fault) causes() []string {
 // newBreaches returns the rules that the run under a fault broke, and the first run did not.
 func (r *Run) newBreaches(first *Run, f *Fault) (all []Breach) {
 	for _, b := range r.Breaches {
-		if !slices.Contains(f.causes(), b.Name) && !slices.ContainsFunc(first.Breaches, func(c Breach) bool { return c.key == b.key }) {
+		if !slices.Contains(f.Causes(), b.Name) && !slices.ContainsFunc(first.Breaches, func(c Breach) bool { return c.key == b.key }) {
 			all = append(all, b)
 		}
 	}

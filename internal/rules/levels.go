@@ -114,7 +114,7 @@ var table = []Row{
 	{"internal/observe", 8, Shell, false},
 	{"verbs", 8, Shell, true},
 
-	{"verbs/verbstest", 9, Shell, true},
+	{"verbs/verbstest", 11, Shell, true},
 	{"rdmacm", 9, Shell, true},
 	{"internal/check", 9, Shell, false},
 	{"internal/judge", 9, Shell, false},
@@ -125,11 +125,11 @@ var table = []Row{
 
 	{"rdmacm/stream", 10, Shell, true},
 
-	{"cmd/softhca/...", 11, Shell, false},
-	{"bench/...", 11, Shell, false},
-	{"examples/...", 11, Shell, false},
-	{"capi/...", 11, Shell, false},
-	{"interop/...", 11, Shell, false},
+	{"cmd/softhca/...", 12, Shell, false},
+	{"bench/...", 12, Shell, false},
+	{"examples/...", 12, Shell, false},
+	{"capi/...", 12, Shell, false},
+	{"interop/...", 12, Shell, false},
 
 	{"internal/churn", toolLevel, Tool, false},
 	{"internal/environ/setid", toolLevel, Tool, false},
@@ -161,7 +161,7 @@ var footing = []string{
 
 // programLevel is the level of programs: commands, benchmarks, examples and
 // what runs C programs or other adapters. Tools are above it.
-const programLevel = 11
+const programLevel = 12
 
 // Program reports whether the package belongs to a program or a tool, rather than
 // to the libraries below them.

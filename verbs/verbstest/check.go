@@ -27,6 +27,7 @@ func Check(t testing.TB) verbs.Option {
 		switch {
 		case ended:
 			// A test must not log after its end.
+		case caused(f.Name):
 		case f.Advice && f.Name != "objects-left-at-exit":
 			t.Logf("%v", f)
 		default:

@@ -7,7 +7,10 @@
 // template), style.css, and the script: store.js (the packets), format.js (words),
 // plot.js, ladder.js, details.js, messages.js and main.js.
 //
-// The content of a capture is untrusted. The template escapes it; the rest is
+// It also writes a report of explore, with the same style: explored.go (the file and
+// its data), explored.html, explored.css and explored.js.
+//
+// The content of a capture, and what an explored program writes, is untrusted. The template escapes it; the rest is
 // compressed and in base64, and the script shows it only as text. The page's policy
 // allows only this script and this style.
 package page

@@ -28,7 +28,7 @@ const maxManagement = 5_000
 // maxListed is the maximum number of findings on a page.
 const maxListed = 1000
 
-//go:embed page.html style.css *.js
+//go:embed page.html explored.html *.css *.js
 var files embed.FS
 
 // scripts are the files of the script, in their order.
