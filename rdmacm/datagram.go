@@ -257,6 +257,7 @@ func (l *link) readyRD(now clock.Instant) error {
 	if l.qp != nil && q == nil {
 		return errNoQP
 	}
+	l.countTimers()
 	return l.at.dev.hca.EstablishRD(now, l.conn, e, q)
 }
 

@@ -149,7 +149,15 @@ func (l *link) ready(now clock.Instant) error {
 	if q == nil {
 		return errNoQP
 	}
+	l.countTimers()
 	return l.at.dev.hca.Establish(now, l.conn, q)
+}
+
+// countTimers notes the timers that the queue pair or EE context gets from the connection.
+func (l *link) countTimers() {
+	if a, _, err := l.conn.QPAttr(ib.RTS); err == nil {
+		l.at.dev.dev.CountTimers(&a)
+	}
 }
 
 // refuse ends a connection that this side cannot establish.

@@ -115,7 +115,7 @@ func (a *adapter) open(c *C.struct_softhca_config) error {
 		Env: device.Environment{
 			ConfigDir: C.GoString(c.config_dir), GUID: C.GoString(c.guid),
 			Faults: C.GoString(c.faults), FaultsSeed: C.GoString(c.faults_seed), Wire: C.GoString(c.wire),
-			Nasty: C.GoString(c.nasty), Sites: C.GoString(c.sites), Hurry: C.GoString(c.hurry),
+			Nasty: C.GoString(c.nasty), Sites: C.GoString(c.sites), RetrySpeedup: C.GoString(c.retry_speedup),
 		},
 	}
 	if c.refused != nil {

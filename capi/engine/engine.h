@@ -43,7 +43,7 @@ struct softhca_config {
 	// Go programs read these from their environment. Here the library reads them, because the
 	// engine's runtime would read the memory that the kernel filled when the program started.
 	char *config_dir; // of the user: $XDG_CONFIG_HOME or $HOME/.config
-	char *guid, *faults, *faults_seed, *wire, *nasty, *sites, *hurry;
+	char *guid, *faults, *faults_seed, *wire, *nasty, *sites, *retry_speedup;
 	char *sysfs; // root of the adapter's sysfs image, whose counters the engine updates
 	int adapter; // its number there, from 0
 	char *name;  // of the adapter

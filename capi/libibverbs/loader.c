@@ -380,7 +380,7 @@ static struct device *open_new(struct node *n)
 		.config_dir = dir, .guid = (char *)setting("SOFTHCA_GUID"),
 		.faults = (char *)setting("SOFTHCA_FAULTS"), .faults_seed = (char *)setting("SOFTHCA_FAULTS_SEED"),
 		.wire = (char *)setting("SOFTHCA_WIRE"), .nasty = (char *)setting("SOFTHCA_NASTY"),
-		.sites = (char *)setting("SOFTHCA_SITES"), .hurry = (char *)setting("SOFTHCA_HURRY"),
+		.sites = (char *)setting("SOFTHCA_SITES"), .retry_speedup = (char *)setting("SOFTHCA_RETRY_SPEEDUP"),
 		.completed = completed, .event = event, .device = d,
 		.refused = checking ? check_refusal : NULL, .changed = checking ? check_change : NULL, .writes = checking ? &adapter_writes : NULL,
 	};

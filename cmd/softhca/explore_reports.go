@@ -84,15 +84,26 @@ func (f *reportFlags) write(out io.Writer, r *explore.Report) (err error) {
 	return err
 }
 
-// toFile writes a file.
+// toFile writes a file. If a file with the name exists, it stays until the new one is complete.
 func toFile(name string, write func(io.Writer) error) error {
-	file, err := os.Create(name)
+	to := name
+	if at, err := os.Lstat(name); err == nil && at.Mode().IsRegular() {
+		to = name + ".new"
+	}
+	file, err := os.Create(to)
 	if err != nil {
 		return err
 	}
 	b := bufio.NewWriter(file)
 	err = write(b)
-	return errors.Join(err, b.Flush(), file.Close())
+	err = errors.Join(err, b.Flush(), file.Close())
+	switch {
+	case to == name:
+		return err
+	case err != nil:
+		return errors.Join(err, os.Remove(to))
+	}
+	return os.Rename(to, name)
 }
 
 // verdictOf returns the error of a report with findings; of one that is compared, only if some are new or worse.

@@ -64,7 +64,7 @@ The program gets no standard input, must end by itself, and must end well withou
 files that it leaves. explore kills all processes that a run leaves behind. A run under a fault takes the time of the program and about 0.1 s;
 --time limits them all, and Ctrl-C ends them: the report has the faults that were tried.
 
-With --jobs, several runs are side by side. Each has a network of its own with only a loopback interface, so their TCP ports do not collide. Files may:
+With --jobs, there are several runs at the same time. Each has a network of its own with only a loopback interface, so their TCP ports do not collide. Files may:
 SOFTHCA_JOB in the environment has a different number in each. This needs namespaces: root, or a system that allows them to users.
 
 A script must pass the exit codes of its programs on. The first run may take ten minutes.
@@ -112,7 +112,7 @@ func newExploreCommand() *cobra.Command {
 	f.reportFlags.register(s)
 	s.StringVar(&f.oracle, "oracle", "", "run this `command` of the shell after each run that ended well; it fails if the result is wrong")
 	s.DurationVar(&f.budget, "time", 0, "begin no run after this time; 0: no limit")
-	s.IntVar(&f.jobs, "jobs", 1, "run the program this often side by side, each run in a network of its own")
+	s.IntVar(&f.jobs, "jobs", 1, "runs at the same time, each in a network of its own")
 	s.DurationVar(&f.limit, "limit", 0, "how long a run may take; 0: ten times the first run, and at least 5 s")
 	s.SetInterspersed(false) // words after the program's name are its arguments
 	for _, name := range []string{"list", "json", "only", "all", "time", "junit", "html", "resume", "baseline", "jobs"} {
@@ -124,11 +124,14 @@ func newExploreCommand() *cobra.Command {
 	return cmd
 }
 
-// newExploreJobCommand returns the command that explore runs for each of several runs side by side.
+// newExploreJobCommand returns the command that explore executes for each of several runs at the same time.
 func newExploreJobCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: explore.JobCommand, Hidden: true, Args: cobra.NoArgs, Short: "Run a program for explore",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if environ.Privileged() {
+				return errRunPrivileged
+			}
 			return named(cmd, explore.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout()))
 		},
 	}

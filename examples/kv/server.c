@@ -107,8 +107,10 @@ static struct entry *find(const char *key)
 static uint32_t store(struct slot *s)
 {
 	struct entry *e = find(s->request.key);
-	if (e == NULL && (e = find("")) == NULL)
+	if (e == NULL && (e = find("")) == NULL) {
+		release(&s->value);
 		return ST_NO_ROOM;
+	}
 	release(&e->value);
 	memcpy(e->key, s->request.key, KEY_SIZE);
 	e->value = s->value;

@@ -24,13 +24,13 @@ func (t Instant) Add(d time.Duration) Instant {
 // Sub returns the time from u to t.
 func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
 
-// hurriedLeast is the shortest time to which Hurry shortens one: a peer that is alive answers within it.
-const hurriedLeast = 20 * time.Millisecond
+// minSpedUp is the shortest time to which RetrySpeedup shortens one: a peer that is alive answers within it.
+const minSpedUp = 20 * time.Millisecond
 
-// Hurry returns a time that is a number of times shorter, but not below 20 ms unless it was; 0 or 1: the same time.
-func Hurry(d time.Duration, times int) time.Duration {
+// RetrySpeedup returns a time that is a number of times shorter, but not below 20 ms unless it was; 0 or 1: the same time.
+func SpeedUp(d time.Duration, times int) time.Duration {
 	if times <= 1 {
 		return d
 	}
-	return min(d, max(d/time.Duration(times), hurriedLeast))
+	return min(d, max(d/time.Duration(times), minSpedUp))
 }

@@ -138,7 +138,7 @@ func (c *Conn) stopRetry() {
 // does not cover; the total time does not change.
 func (x *stimulus) retransmit(c *Conn) {
 	c.retry.left--
-	c.await(x.now, clock.Hurry(c.retry.interval, c.m.cfg.Hurry), c.retry.left)
+	c.await(x.now, clock.SpeedUp(c.retry.interval, c.m.cfg.RetrySpeedup), c.retry.left)
 	if maySend(c) {
 		c.m.retried(c.sent)
 		dispatch(x.now, c, c.sent, c.m.transmit)

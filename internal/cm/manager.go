@@ -74,9 +74,9 @@ type Config struct {
 	// 0: it is refused at once.
 	ListenGrace time.Duration
 	Limits      Limits
-	// Hurry makes the time between the repetitions of a message that many times shorter than the time before the
+	// RetrySpeedup makes the time between the repetitions of a message that many times shorter than the time before the
 	// first, so that a test of failures need not wait; 0: all are equal.
-	Hurry int
+	RetrySpeedup int
 	// Reject is called for each request for a connection that a listener is about to get, with its sender. It returns
 	// the reason with which the request is rejected instead, 0 if it is not. It must not call the manager. It is a
 	// function because the rules for faults are outside of the engine. nil: none is rejected.

@@ -236,10 +236,10 @@ func TestC6_EachMessageLostOnce(t *testing.T) {
 	}
 }
 
-// TestRepetitionsHurry repeats an unanswered REQ faster after the first time, and gives up sooner.
-func TestRepetitionsHurry(t *testing.T) {
+// TestRepetitionsSpeedup repeats an unanswered REQ faster after the first time, and gives up sooner.
+func TestRepetitionsSpeedup(t *testing.T) {
 	r := newRig(t)
-	r.m.cfg.Hurry = 50
+	r.m.cfg.RetrySpeedup = 50
 	c := r.active(ReqSent)
 	interval := 2*mad.Timeout(18) + mad.Timeout(20)
 	for i := range 16 {

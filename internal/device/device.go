@@ -102,7 +102,7 @@ func openWith(cfg Config, table *file.File) (*Device, error) {
 		return nil, fmt.Errorf("%s %w", nastyEnv, err)
 	}
 	dice := behaviour.New(cfg.Adapter)
-	if cfg.Settings.Hurry, err = cfg.Env.hurry(); err != nil {
+	if cfg.Settings.RetrySpeedup, err = cfg.Env.retrySpeedup(); err != nil {
 		return nil, err
 	}
 	port, lease, err := cfg.openPort(faults)

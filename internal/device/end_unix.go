@@ -7,8 +7,5 @@ import "golang.org/x/sys/unix"
 // kill ends this process at once, as a crash of its machine would.
 func kill() { _ = unix.Kill(unix.Getpid(), unix.SIGKILL) }
 
-// pause stops this process until another one continues it.
-func pause() { _ = unix.Kill(unix.Getpid(), unix.SIGSTOP) }
-
 // canPause reports whether pause works.
 const canPause = true

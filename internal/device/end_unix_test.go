@@ -62,22 +62,22 @@ func TestKillAndStop(t *testing.T) {
 	}
 }
 
-// TestHurryIsANumber refuses values of SOFTHCA_HURRY that are no numbers in its range.
-func TestHurryIsANumber(t *testing.T) {
+// TestRetrySpeedupIsANumber refuses values of SOFTHCA_RETRY_SPEEDUP that are no numbers in its range.
+func TestRetrySpeedupIsANumber(t *testing.T) {
 	for value, want := range map[string]int{"": 0, "1": 1, "50": 50, "1000": 1000} {
-		e := Environment{Hurry: value}
-		if n, err := e.hurry(); n != want || err != nil {
+		e := Environment{RetrySpeedup: value}
+		if n, err := e.retrySpeedup(); n != want || err != nil {
 			t.Errorf("%q is %d, %v", value, n, err)
 		}
 	}
 	for _, value := range []string{"0", "-1", "1001", "fast", "1.5", strings.Repeat("9", 1000)} {
-		e := Environment{Hurry: value}
-		_, err := e.hurry()
-		if !errors.Is(err, ib.EINVAL) || !strings.Contains(err.Error(), HurryEnv) || len(err.Error()) > 200 {
+		e := Environment{RetrySpeedup: value}
+		_, err := e.retrySpeedup()
+		if !errors.Is(err, ib.EINVAL) || !strings.Contains(err.Error(), RetrySpeedupEnv) || len(err.Error()) > 200 {
 			t.Errorf("%q: %v", value, err)
 		}
 	}
-	if _, err := Open(Config{Addr: "10.0.0.1", Env: Environment{Hurry: "x"}}); !errors.Is(err, ib.EINVAL) {
+	if _, err := Open(Config{Addr: "10.0.0.1", Env: Environment{RetrySpeedup: "x"}}); !errors.Is(err, ib.EINVAL) {
 		t.Errorf("an adapter opens: %v", err)
 	}
 }

@@ -13,16 +13,16 @@ import (
 // C program the C library reads them: Go's runtime would read the initial environment block,
 // which programs that change their process title overwrite.
 type Environment struct {
-	ConfigDir  string // directory of the user's configuration; empty if there is none
-	GUID       string // value of SOFTHCA_GUID
-	Faults     string // value of SOFTHCA_FAULTS
-	FaultsSeed string // value of SOFTHCA_FAULTS_SEED
-	Wire       string // value of SOFTHCA_WIRE
-	Check      string // value of SOFTHCA_CHECK; only for programs in Go: the C library checks the others
-	CheckDir   string // value of SOFTHCA_CHECK_DIR
-	Nasty      string // value of SOFTHCA_NASTY
-	Sites      string // value of SOFTHCA_SITES: the directory in which softhca explore counts what can fail
-	Hurry      string // value of SOFTHCA_HURRY
+	ConfigDir    string // directory of the user's configuration; empty if there is none
+	GUID         string // value of SOFTHCA_GUID
+	Faults       string // value of SOFTHCA_FAULTS
+	FaultsSeed   string // value of SOFTHCA_FAULTS_SEED
+	Wire         string // value of SOFTHCA_WIRE
+	Check        string // value of SOFTHCA_CHECK; only for programs in Go: the C library checks the others
+	CheckDir     string // value of SOFTHCA_CHECK_DIR
+	Nasty        string // value of SOFTHCA_NASTY
+	Sites        string // value of SOFTHCA_SITES: the directory in which softhca explore counts what can fail
+	RetrySpeedup string // value of SOFTHCA_RETRY_SPEEDUP
 }
 
 // Secret returns the secret of the user, nil if it is not stored, so that no other process
@@ -50,20 +50,20 @@ const (
 // SitesEnv names the directory in which softhca explore counts what can fail.
 const SitesEnv = "SOFTHCA_SITES"
 
-// HurryEnv says how many times shorter the timers of retries are after the first has expired; see qp.Settings.Hurry.
-const HurryEnv = "SOFTHCA_HURRY"
+// RetrySpeedupEnv says how many times shorter the timers of retries are after the first has expired; see qp.Settings.RetrySpeedup.
+const RetrySpeedupEnv = "SOFTHCA_RETRY_SPEEDUP"
 
-// maxHurry bounds the value of HurryEnv.
-const maxHurry = 1000
+// maxRetrySpeedup bounds the value of RetrySpeedupEnv.
+const maxRetrySpeedup = 1000
 
-// hurry returns the value of HurryEnv, 0 if there is none.
-func (e *Environment) hurry() (int, error) {
-	if e.Hurry == "" {
+// retrySpeedup returns the value of RetrySpeedupEnv, 0 if there is none.
+func (e *Environment) retrySpeedup() (int, error) {
+	if e.RetrySpeedup == "" {
 		return 0, nil
 	}
-	n, err := strconv.Atoi(e.Hurry)
-	if err != nil || n < 1 || n > maxHurry {
-		return 0, fmt.Errorf("%s: %.20q: want a number from 1 to %d: %w", HurryEnv, e.Hurry, maxHurry, ib.EINVAL)
+	n, err := strconv.Atoi(e.RetrySpeedup)
+	if err != nil || n < 1 || n > maxRetrySpeedup {
+		return 0, fmt.Errorf("%s: %.20q: want a number from 1 to %d: %w", RetrySpeedupEnv, e.RetrySpeedup, maxRetrySpeedup, ib.EINVAL)
 	}
 	return n, nil
 }
@@ -75,6 +75,6 @@ func ProcessEnvironment() Environment {
 		ConfigDir: environ.ConfigDir(), GUID: environ.Getenv(guidEnv),
 		Faults: environ.Getenv(faultsEnv), FaultsSeed: environ.Getenv(faultsSeedEnv), Wire: environ.Getenv(wireEnv),
 		Check: environ.Getenv(checkEnv), CheckDir: environ.Getenv(checkDirEnv), Nasty: environ.Getenv(nastyEnv),
-		Sites: environ.Getenv(SitesEnv), Hurry: environ.Getenv(HurryEnv),
+		Sites: environ.Getenv(SitesEnv), RetrySpeedup: environ.Getenv(RetrySpeedupEnv),
 	}
 }

@@ -226,6 +226,9 @@ func (i *injector) countTimers(a *ib.QPAttr) {
 	}
 }
 
+// CountTimers notes the timers of a queue pair or an EE context that gets attributes in another way than by Modify.
+func (d *Device) CountTimers(a *ib.QPAttr) { d.faults.countTimers(a) }
+
 // FaultError is the error of a call that a rule makes fail.
 type FaultError struct {
 	Rule  string
@@ -252,7 +255,7 @@ func (d *Device) Called(verb string, o *Object) error {
 	return d.Disturb(verb, o)
 }
 
-// Disturb is Called for a call that does not need this adapter.
+// Disturb is Called without the check of Alive: for a call that works if this adapter has failed.
 func (d *Device) Disturb(verb string, o *Object) error {
 	if !d.Watched(verb) {
 		return nil

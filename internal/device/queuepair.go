@@ -182,7 +182,14 @@ func (d *Device) CreateEEC(e *EEC, domain *qp.RDD, owner any) error {
 
 // Modify sets attributes, and the state if the mask has it.
 func (e *EEC) Modify(attr *ib.QPAttr, mask ib.AttrMask) error {
-	return e.call("ModifyEEC", func(now clock.Instant) error { return e.EEC.Modify(now, attr, mask) })
+	return e.call("ModifyEEC", func(now clock.Instant) error {
+		err := e.EEC.Modify(now, attr, mask)
+		if mask&(ib.AttrTimeout|ib.AttrRetryCnt) != 0 && err == nil {
+			a := e.EEC.Query()
+			e.dev.faults.countTimers(&a)
+		}
+		return err
+	})
 }
 
 // Query returns the state and the attributes.

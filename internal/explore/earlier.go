@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/softhca/softhca/internal/fault"
 )
 
 // maxReport bounds a report that is read, in bytes.
@@ -27,6 +29,9 @@ func ReadReport(r io.Reader) (*Report, error) {
 	for i := range one.Results {
 		if v := one.Results[i].Verdict; !slices.Contains(Verdicts(), v) {
 			return nil, fmt.Errorf("%w: the verdict %q is unknown", ErrReport, v)
+		}
+		if rules, err := fault.Parse(one.Results[i].Rule); err != nil || len(rules) != 1 {
+			return nil, fmt.Errorf("%w: %.200q is not one rule", ErrReport, one.Results[i].Rule)
 		}
 	}
 	return one, nil

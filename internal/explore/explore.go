@@ -37,12 +37,12 @@ type Options struct {
 
 const (
 	firstLimit = 10 * time.Minute // for the first run
-	// mostPatience bounds the time of timers: a queue pair may be told to wait for hours.
-	mostPatience = 2 * time.Minute
-	leastLimit   = 5 * time.Second // for a run under a fault, unless Options has one
-	times        = 10              // as long as the first run
-	hurry        = 50              // how many times shorter the timers are after the first has expired
-	// cmTime is how long librdmacm's requests for connections take to fail then: 4.3 s, and 15 repetitions.
+	// mostTimers bounds the time of timers: a queue pair may be told to wait for hours.
+	mostTimers = 2 * time.Minute
+	leastLimit = 5 * time.Second // for a run under a fault, unless Options has one
+	times      = 10              // as long as the first run
+	speedup    = 50              // how many times shorter the timers are after the first has expired
+	// cmTime is how long a request for a connection of librdmacm takes to fail with these timers: 4.3 s, and 15 repetitions.
 	cmTime = 6 * time.Second
 )
 
@@ -117,24 +117,24 @@ func (o *Options) limit(f *Fault, first *Run) time.Duration {
 	if o.Limit > 0 {
 		return o.Limit
 	}
-	return max(leastLimit, times*first.Duration, first.patience(f)*3/2) + f.longer
+	return max(leastLimit, times*first.Duration, first.timers(f)*3/2) + f.longer
 }
 
-// patience returns how long the processes of a run wait for peers that do not answer, under a fault.
-func (r *Run) patience(f *Fault) time.Duration {
-	faster := hurry
+// timers returns how long the timers of queue pairs and connections take to fail under a fault if a peer does not answer.
+func (r *Run) timers(f *Fault) time.Duration {
+	faster := speedup
 	if f.steady {
 		faster = 1
 	}
 	var queuePairs, messages time.Duration
 	for i := range r.Processes {
 		p := &r.Processes[i]
-		queuePairs = max(queuePairs, p.Timeout+time.Duration(p.Retries)*clock.Hurry(p.Timeout, faster))
+		queuePairs = max(queuePairs, p.Timeout+time.Duration(p.Retries)*clock.SpeedUp(p.Timeout, faster))
 		for _, c := range p.Packets[sites.Sent] {
 			if fault.IsMessage(c.What) {
 				messages = cmTime
 			}
 		}
 	}
-	return min(queuePairs+messages, mostPatience)
+	return min(queuePairs+messages, mostTimers)
 }

@@ -104,8 +104,9 @@ func TestFaultsInWords(t *testing.T) {
 	for i := range all {
 		f := &all[i]
 		got[f.Rule] = f.String()
-		long, steady := f.longer > 0, strings.HasPrefix(f.Rule, "delay") || strings.HasPrefix(f.Rule, "stop")
-		if long != steady || f.steady != steady {
+		stops := strings.HasPrefix(f.Rule, "stop")
+		steady := strings.HasPrefix(f.Rule, "delay") || stops
+		if long := f.longer > 0; long != (steady || f.Kind == KindRNR) || f.steady != steady || f.stops != stops {
 			t.Errorf("%s: %v longer, timers as usual: %t", f.Rule, f.longer, f.steady)
 		}
 	}
@@ -151,9 +152,9 @@ func TestLimit(t *testing.T) {
 		{"a long run", Fault{}, slow, Options{}, 10 * time.Minute},
 		{"as asked", Fault{longer: time.Minute}, slow, Options{Limit: 3 * time.Second}, 3 * time.Second},
 		{"timers, 50 times shorter", Fault{}, patient, Options{}, (17*time.Second + 7*340*time.Millisecond) * 3 / 2},
-		{"timers as usual", Fault{steady: true, longer: 5 * time.Second}, patient, Options{}, mostPatience*3/2 + 5*time.Second},
+		{"timers as usual", Fault{steady: true, longer: 5 * time.Second}, patient, Options{}, mostTimers*3/2 + 5*time.Second},
 		{"messages", Fault{}, connects, Options{}, (67*time.Millisecond + 7*20*time.Millisecond + cmTime) * 3 / 2},
-		{"bounded", Fault{}, forever, Options{}, mostPatience * 3 / 2},
+		{"bounded", Fault{}, forever, Options{}, mostTimers * 3 / 2},
 	} {
 		if got := c.o.limit(&c.f, c.first); got != c.want {
 			t.Errorf("%s: %v, want %v", c.why, got, c.want)

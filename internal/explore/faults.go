@@ -40,6 +40,7 @@ type Fault struct {
 
 	longer time.Duration // how much longer the run may take
 	steady bool          // no timer may be shorter than usual
+	stops  bool          // a process is stopped, and continued after a while
 }
 
 // String says in words what goes wrong.
@@ -67,6 +68,7 @@ func FaultOf(r *fault.Rule) Fault {
 	case fault.Connections:
 		f.Kind, f.What, f.Error = KindCM, mad.AttrREQ.String(), "rejected: "+r.Reason().String()
 	case fault.Responder:
+		f.longer = rnrTimes * longestRNR
 		f.Kind, f.Error = KindRNR, "refused with an RNR NAK"
 		if n, has := r.Times(); has {
 			f.Error += fmt.Sprintf(" %d times", n)
@@ -101,7 +103,7 @@ func (f *Fault) ofPacket(r *fault.Rule) {
 	case fault.Kill:
 		f.Kind, f.Error = KindProcess, "killed"
 	case fault.Stop:
-		f.longer, f.steady = stopped, true
+		f.longer, f.steady, f.stops = stopped, true, true
 		f.Kind, f.Error = KindProcess, "stopped for "+stopped.String()
 	default:
 		f.Error = r.Action.String()
@@ -213,9 +215,10 @@ func (p *plan) requests(q *sites.Process) {
 }
 
 const (
-	stopped  = 5 * time.Second // how long a process is stopped
-	cmLate   = 5 * time.Second // how late a message is: later than the first repetition of a REQ of librdmacm
-	rnrTimes = 8               // how often a request finds no receive: more often than the verbs let a program bound
+	stopped    = 5 * time.Second           // how long a process is stopped
+	cmLate     = 5 * time.Second           // how late a message is: later than the first repetition of a REQ of librdmacm
+	longestRNR = 655360 * time.Microsecond // the longest time between two RNR retries
+	rnrTimes   = 8                         // how often a request finds no receive: more often than the verbs let a program bound
 )
 
 // rejections are the reasons with which a request for a connection may be rejected that programs treat differently.

@@ -14,8 +14,8 @@ import (
 	"github.com/softhca/softhca/internal/explore/stacks"
 )
 
-// glance is the time between two looks whether the user has given up.
-const glance = 50 * time.Millisecond
+// pollInterval is the time between two checks whether the context has ended.
+const pollInterval = 50 * time.Millisecond
 
 // waitEnd waits until a child has ended, the time end, or the end of the context. It reports whether the child has ended. It leaves the
 // child's state to os.Process.Wait, which must not run meanwhile: it would take a thread that is stopped to be traced for an ended one.
@@ -27,7 +27,7 @@ func waitEnd(ctx context.Context, p *os.Process, end time.Time) (ended bool) {
 				return
 			}
 			ready := []unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}
-			n, err := unix.Poll(ready, int(min(left, glance)/time.Millisecond)+1)
+			n, err := unix.Poll(ready, int(min(left, pollInterval)/time.Millisecond)+1)
 			ended = n > 0 || err != nil && !errors.Is(err, unix.EINTR)
 		}
 	})

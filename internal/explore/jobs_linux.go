@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 // JobCommand is the argument that makes the command softhca run a program for another one; see Serve.
 const JobCommand = "explore-job"
 
-// jobEnv is the variable with the number of a job, from 1 on, in the environment of a program that runs beside others.
+// jobEnv is the variable with the number of a job, from 1 on, in the environment of a program. Runs at the same time have different numbers.
 const jobEnv = "SOFTHCA_JOB"
 
 // order is what a job is asked for: a run of a program.
@@ -28,6 +29,7 @@ type order struct {
 	Program Program
 	Fault   *Fault
 	Steady  bool // of the fault
+	Stops   bool
 	Limit   time.Duration
 }
 
@@ -38,12 +40,12 @@ type outcome struct {
 }
 
 // jobEnd is how long a job that is told to end may take for it.
-const jobEnd = 2 * patience
+const jobEnd = 2 * killTimeout
 
-// runApart runs the program as Run does, in a process of its own whose network has only a loopback interface. job numbers the runs that
-// are side by side.
+// runApart runs the program as Run does, in a process of its own whose network has only a loopback interface. Runs at the same time have
+// different numbers (job).
 func (p *Program) runApart(ctx context.Context, job int, f *Fault, limit time.Duration) (*Run, error) {
-	o := order{Program: *p, Fault: f, Steady: f != nil && f.steady, Limit: limit}
+	o := order{Program: *p, Fault: f, Steady: f != nil && f.steady, Stops: f != nil && f.stops, Limit: limit}
 	o.Program.Env = append(append([]string{}, p.Env...), jobEnv+"="+strconv.Itoa(job))
 	asked, err := json.Marshal(&o)
 	if err != nil {
@@ -80,8 +82,10 @@ func (p *Program) runApart(ctx context.Context, job int, f *Fault, limit time.Du
 	return got.Run, ctx.Err()
 }
 
-// Serve runs a program for another process, which writes what it wants to in, and gets the answer from out. When in ends, Serve kills what it runs.
+// Serve reads an order from in, runs the program, and writes the outcome to out. At the end of in it kills the run.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	runtime.LockOSThread() // Settle gives up a capability of this thread, which starts the program
+	defer runtime.UnlockOSThread()
 	if err := namespace.Settle(); err != nil {
 		return err
 	}
@@ -91,7 +95,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		return fmt.Errorf("this command is for softhca explore: %w", err)
 	}
 	if o.Fault != nil {
-		o.Fault.steady = o.Steady
+		o.Fault.steady, o.Fault.stops = o.Steady, o.Stops
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -162,7 +162,7 @@ func (r *Report) Command(f *Result) string {
 	if r.oracle != "" {
 		flags += "--oracle " + shellWords([]string{r.oracle}) + " "
 	}
-	return fmt.Sprintf("softhca explore %s--replay '%s' -- %s", flags, f.Rule, shellWords(r.Program))
+	return fmt.Sprintf("softhca explore %s--replay %s -- %s", flags, shellWords([]string{f.Rule}), shellWords(r.Program))
 }
 
 // shellWords returns words as a shell reads them.

@@ -17,7 +17,7 @@ type Program struct {
 	Args    []string // the program and its arguments
 	Env     []string // as os.Environ returns it
 	Oracle  string   // a command of the shell that says with exit code 0 that a run that ended well was right; "": none is asked
-	Jobs    int      // runs that are side by side, each in a network of its own; 0 or 1: one, in the network of this process
+	Jobs    int      // runs at the same time, each in a network of its own; 0 or 1: one, in the network of this process
 }
 
 // The variables that the adapters of a run read.
@@ -26,14 +26,14 @@ const (
 	sitesEnv    = "SOFTHCA_SITES"
 	checkEnv    = "SOFTHCA_CHECK"
 	checkDirEnv = "SOFTHCA_CHECK_DIR"
-	hurryEnv    = "SOFTHCA_HURRY"
+	speedupEnv  = "SOFTHCA_RETRY_SPEEDUP"
 )
 
 // Environment returns the variables that make the adapters of a process have the fault.
 func (f *Fault) Environment() map[string]string {
 	env := map[string]string{faultsEnv: f.Rule}
 	if !f.steady {
-		env[hurryEnv] = strconv.Itoa(hurry)
+		env[speedupEnv] = strconv.Itoa(speedup)
 	}
 	return env
 }

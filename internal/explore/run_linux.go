@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Run runs the program once under a fault, nil for none, for at most limit. It kills all that the program leaves behind. Meanwhile all
-// orphans of this process become its children, and are killed: it must not start processes itself. also, if not nil, gets the output of the
-// program, too. An error is one of running it, not of the program.
+// Run runs the program once under a fault, nil for none, for at most limit, and kills all processes that the program leaves behind. To find them,
+// it makes this process the parent of all orphans among its descendants, and kills all its children at the end: the caller must not have others.
+// also, if not nil, gets the output of the program, too. An error is one of running it, not of the program.
 func (p *Program) Run(ctx context.Context, f *Fault, limit time.Duration, also io.Writer) (*Run, error) {
 	dir, err := os.MkdirTemp("", "softhca-explore-*")
 	if err != nil {
@@ -33,12 +33,17 @@ func (p *Program) Run(ctx context.Context, f *Fault, limit time.Duration, also i
 	}
 	env := slices.DeleteFunc(slices.Clone(p.Env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return name == faultsEnv || name == sitesEnv || name == checkEnv || name == checkDirEnv || name == hurryEnv
+		return name == faultsEnv || name == sitesEnv || name == checkEnv || name == checkDirEnv || name == speedupEnv
 	})
 	if f != nil {
 		for name, value := range f.Environment() {
 			env = append(env, name+"="+value)
 		}
+	}
+	if f != nil && f.stops {
+		running, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go continueStopped(running)
 	}
 	env = append(env, sitesEnv+"="+counted, checkEnv+"=error", checkDirEnv+"="+checked)
 	r, err := start(ctx, append([]string{p.Softhca, "run", "--"}, p.Args...), env, limit, also)
@@ -69,9 +74,6 @@ func start(ctx context.Context, args, env []string, limit time.Duration, also io
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this command
 	r := new(Run)
-	running, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go continueStopped(running)
 	begin := time.Now()
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, out.Close())
@@ -100,7 +102,7 @@ func start(ctx context.Context, args, env []string, limit time.Duration, also io
 	if err := killChildren(); err != nil {
 		return nil, err
 	}
-	_ = in.SetReadDeadline(time.Now().Add(lastWord)) // a process that is no child of this one may have the output, too
+	_ = in.SetReadDeadline(time.Now().Add(readTimeout)) // a process that is no child of this one may have the output, too
 	<-read
 	r.Output = string(kept.tail.kept)
 	return r, ctx.Err()
@@ -115,30 +117,30 @@ func exitCode(state *os.ProcessState) int {
 }
 
 const (
-	patience = 30 * time.Second // for processes that are killed: on a busy machine, big ones take seconds to end
-	lastWord = 5 * time.Second  // for the end of their output
-	pause    = time.Millisecond
+	killTimeout = 30 * time.Second // on a busy machine, big processes take seconds to end
+	readTimeout = 5 * time.Second  // for the end of their output
+	pause       = time.Millisecond
 )
 
 // killChildren kills all children of this process, and theirs, which become its own.
 func killChildren() error {
-	for end := time.Now().Add(patience); ; time.Sleep(pause) {
+	for end := time.Now().Add(killTimeout); ; time.Sleep(pause) {
 		pids, err := children()
 		if err != nil {
 			return err
 		}
-		left := pids[:0]
 		for _, pid := range pids {
 			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended, or be another user's
-			if got, _ := unix.Wait4(pid, nil, unix.WNOHANG, nil); got != pid {
-				left = append(left, pid)
-			}
+		}
+		// Threads that were traced are reaped one by one, like children.
+		for got := 1; got > 0; {
+			got, _ = unix.Wait4(-1, nil, unix.WNOHANG|unix.WALL, nil)
 		}
 		switch {
 		case len(pids) == 0:
 			return nil
 		case time.Now().After(end):
-			return fmt.Errorf("processes that the program has started cannot be ended; are they another user's? Their IDs: %v: %w", left, unix.EBUSY)
+			return fmt.Errorf("processes that the program has started cannot be ended; are they another user's? Their IDs: %v: %w", pids, unix.EBUSY)
 		}
 	}
 }
@@ -210,7 +212,7 @@ func descendants() (below []process) {
 	return below
 }
 
-// continueStopped continues each process that a fault has stopped, after a while, until the context ends.
+// continueStopped continues each process of the run that has been stopped for a while, until the context ends.
 func continueStopped(ctx context.Context) {
 	since := map[int]time.Time{}
 	tick := time.NewTicker(watch)

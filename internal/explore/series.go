@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// MaxJobs bounds the runs that are side by side.
+// MaxJobs bounds the runs at the same time.
 const MaxJobs = 64
 
-// series is the runs of a program under several faults, some of them side by side.
+// series is the runs of a program under several faults, some of them at the same time.
 type series struct {
 	p      *Program
 	faults []Fault
@@ -28,7 +28,8 @@ type finished struct {
 	err        error
 }
 
-// once runs the program once: in this process's network, or in one of its own if runs are side by side. job numbers these.
+// once runs the program once: in this process's network, or in one of its own if there are several runs at the same time, which have
+// different numbers (job).
 func (p *Program) once(ctx context.Context, job int, f *Fault, limit time.Duration, also io.Writer) (*Run, error) {
 	if p.Jobs > 1 && also == nil {
 		return p.runApart(ctx, job, f, limit)

@@ -89,7 +89,7 @@ func (f *Fault) Causes() []string {
 		return []string{"remote-access-error", "remote-request-invalid", "local-operation-error", "peer-access-refused"}
 	case f.Error == "EBUSY":
 		return []string{"destroy-refused", "objects-left-at-close"}
-	case f.Kind == KindEvent && f.Error == ib.EventDeviceFatal.String(): // objects and requests remain whose end nobody reports
+	case f.Kind == KindEvent && f.Error == ib.EventDeviceFatal.String(): // objects and requests remain, and nothing reports their end
 		return []string{"destroy-refused", "objects-left-at-close", "memory-freed", "send-buffer-changed"}
 	case f.Kind == KindEvent && f.Error == ib.EventCQErr.String():
 		return []string{"cq-overrun"}

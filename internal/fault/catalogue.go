@@ -115,7 +115,7 @@ var actions = [NumActions]actionInfo{
 	},
 	Kill: {
 		name: "kill", layer: Packets, example: "kill op=REP nth=1 dir=out",
-		text: "Kills the process (SIGKILL) before the packet is sent, or is received. Its peers get no message from it: they notice the end by retries that nobody answers.",
+		text: "Kills the process (SIGKILL) before the packet is sent, or is received. Its peers get no message from it: they notice its end by retries that are not answered.",
 	},
 	Stop: {
 		name: "stop", layer: Packets, example: "stop op=SEND nth=3 dir=out",

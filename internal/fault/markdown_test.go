@@ -80,7 +80,7 @@ softhca faults 'drop nth=3 op=SEND'       # check rules, and print what they wil
 Without a seed, or with seed 0, the adapter draws one, and the command prints it. ` + "`Context.FaultStats`" + ` counts what each rule
 did, and the trace has a record of the kind Fault each time that a rule acts.
 
-A peer that is gone is noticed late: after timeout and retry_cnt of the queue pair, or after a minute by the connection manager. With SOFTHCA_HURRY=50 in
+A peer that is gone is noticed late: after timeout and retry_cnt of the queue pair, or after a minute by the connection manager. With SOFTHCA_RETRY_SPEEDUP=50 in
 the environment, these timers are 50 times shorter, but not below 20 ms, once the first of a queue pair or connection has expired, and until the peer answers.
 
 `

@@ -37,6 +37,7 @@ func (p *Port) Send(b *fabric.Batch) error {
 	p.passed = 0
 	b.Sent(len(b.Pending()))
 	if p.gone != nil {
+		_ = p.pump(now) // the packets before; what is refused is lost, like the adapter
 		return p.gone
 	}
 	if err := p.pump(now); !errors.Is(err, fabric.ErrBlocked) {

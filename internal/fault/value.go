@@ -177,10 +177,15 @@ const maxName = 80
 
 // parseName reads the name of a process: letters, digits, and some signs.
 func parseName(s string) (value, error) {
-	if s == "" || len(s) > maxName || strings.Trim(s, NameLetters) != "" {
+	if !ValidName(s) {
 		return value{}, fmt.Errorf("want the name of a process, such as client.2, of at most %d letters, digits, dots, hyphens and underscores", maxName)
 	}
 	return value{text: s}, nil
+}
+
+// ValidName reports whether a process may have a name.
+func ValidName(s string) bool {
+	return s != "" && len(s) <= maxName && strings.Trim(s, NameLetters) == ""
 }
 
 // NameLetters are the characters of the names of processes.

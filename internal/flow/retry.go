@@ -14,7 +14,7 @@ type Retry struct {
 	rnr   *clock.Instant // the RNR timer
 
 	timeout  time.Duration // of the retry timer; 0: never
-	hurry    int           // how many times shorter it is after it has expired, until there is progress; 0: as before
+	speedup  int           // how many times shorter it is after it has expired, until there is progress; 0: as before
 	most     uint8         // retries in a row
 	mostRNR  uint8         // RNR retries in a row; ib.RNRInfiniteRetry: no limit
 	left     uint8         // retries left
@@ -30,9 +30,9 @@ func NewRetry(timer, rnr *clock.Instant) Retry { return Retry{timer: timer, rnr:
 // Reset allows no retries.
 func (t *Retry) Reset() { *t = NewRetry(t.timer, t.rnr) }
 
-// SetTimeout sets the time of the retry timer, 0 for never. Once it has expired, it is hurry times shorter until there
+// SetTimeout sets the time of the retry timer, 0 for never. Once it has expired, it is that many times shorter (speedup) until there
 // is progress; 0: as long as before.
-func (t *Retry) SetTimeout(d time.Duration, hurry int) { t.timeout, t.hurry = d, hurry }
+func (t *Retry) SetTimeout(d time.Duration, speedup int) { t.timeout, t.speedup = d, speedup }
 
 // Expired notes that the retry timer has expired.
 func (t *Retry) Expired() { t.expired = true }
@@ -60,7 +60,7 @@ func (t *Retry) Start(now clock.Instant) {
 	}
 	d := t.timeout
 	if t.expired {
-		d = clock.Hurry(d, t.hurry)
+		d = clock.SpeedUp(d, t.speedup)
 	}
 	*t.timer = now.Add(d)
 }

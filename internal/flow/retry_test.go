@@ -84,8 +84,8 @@ func TestRetryTimer(t *testing.T) {
 	}
 }
 
-// TestRetryTimerHurries makes the retry timer shorter after it has expired, until there is progress.
-func TestRetryTimerHurries(t *testing.T) {
+// TestRetryTimerSpeedup makes the retry timer shorter after it has expired, until there is progress.
+func TestRetryTimerSpeedup(t *testing.T) {
 	timer, rnr := clock.Never, clock.Never
 	r := NewRetry(&timer, &rnr)
 	r.SetTimeout(5*time.Second, 50)
@@ -119,5 +119,5 @@ func TestRetryTimerHurries(t *testing.T) {
 	want("with a shorter timeout than the least", ms(10))
 	r.SetTimeout(10*time.Second, 0)
 	r.Start(ms(0))
-	want("without hurry", ms(10000))
+	want("without speedup", ms(10000))
 }

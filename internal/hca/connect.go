@@ -135,7 +135,7 @@ func (h *HCA) newCM(mtu ib.MTU) *cm.Manager {
 	cfg := &h.cfg
 	c := cm.Config{
 		GUID: cfg.NodeGUID, Rand: cfg.Rand, MTU: mtu, PKeys: cfg.PKeys, Addrs: cfg.Caps.Addrs, Limits: cfg.Connections, Slot: cfg.QPNSlot, Shared: cfg.Shared,
-		ChannelUsable: channelUsable, ChannelDown: h.channelDown, ListenGrace: cfg.ListenGrace, Hurry: cfg.Settings.Hurry, Reject: cfg.Reject,
+		ChannelUsable: channelUsable, ChannelDown: h.channelDown, ListenGrace: cfg.ListenGrace, RetrySpeedup: cfg.Settings.RetrySpeedup, Reject: cfg.Reject,
 		Table: cfg.Table, Trace: cfg.Trace, Nasty: cfg.Nasty,
 	}
 	if !cfg.Settings.NoChallenge {

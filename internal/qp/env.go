@@ -49,9 +49,9 @@ type Settings struct {
 	// ProbeAfter is the minimum time without an answer before a probe; 0 derives it from
 	// measured round trips only.
 	ProbeAfter time.Duration
-	// Hurry makes the retry timer that many times shorter after it has expired, until there is progress, so that a
+	// RetrySpeedup makes the retry timer that many times shorter after it has expired, until there is progress, so that a
 	// test of failures need not wait; 0: it is as long as the queue pair's timeout.
-	Hurry int
+	RetrySpeedup int
 	// WindowBytes bounds the unacknowledged bytes towards one peer address.
 	WindowBytes int
 }

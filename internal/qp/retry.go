@@ -10,7 +10,7 @@ import (
 // setPolicy applies the attributes that say how the requester recovers. A queue pair with timeout
 // code 0 waits forever and sends no probes.
 func (r *requester) setPolicy() {
-	r.retry.SetTimeout(ib.AckTimeout(r.ep.attr.Timeout), r.ep.env.Settings.Hurry)
+	r.retry.SetTimeout(ib.AckTimeout(r.ep.attr.Timeout), r.ep.env.Settings.RetrySpeedup)
 	r.flight.SetPolicy(flow.Policy{
 		Selective: r.ep.env.Reorder != nil, Probes: r.ep.attr.Timeout != 0,
 		ProbeAfter: r.ep.env.Settings.ProbeAfter,

@@ -52,10 +52,10 @@ func TestE8_L1_ProbesAreNoRetries(t *testing.T) {
 	}
 }
 
-// TestRetriesHurry shows that, after the first timeout, the others come sooner if the settings say so.
-func TestRetriesHurry(t *testing.T) {
+// TestRetriesSpeedup shows that, after the first timeout, the others come sooner if the settings say so.
+func TestRetriesSpeedup(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{
-		HCA: hca.Config{Settings: qp.Settings{InOrderOnly: true, Hurry: 50}}, Attr: func(a *ib.QPAttr) { a.RetryCnt, a.Timeout = 3, 18 },
+		HCA: hca.Config{Settings: qp.Settings{InOrderOnly: true, RetrySpeedup: 50}}, Attr: func(a *ib.QPAttr) { a.RetryCnt, a.Timeout = 3, 18 },
 	})
 	first := ib.AckTimeout(18)
 	s.Send(s.WR(ib.WRSend, 1, 0, 8))

@@ -27,7 +27,7 @@ var reached = map[string]string{
 	"internal/cm.mostDelay":             "internal/cm TestK2_MessagesAreLateAndRepeated",
 	"internal/cm.maxPeerWait":           "internal/cm TestC6_PeersTimesAreBounded",
 	"internal/cm.maxSL":                 "internal/cm TestC3_BadParameters",
-	"internal/device.maxHurry":          "internal/device TestHurryIsANumber",
+	"internal/device.maxRetrySpeedup":   "internal/device TestRetrySpeedupIsANumber",
 	"internal/device.MaxEvents":         "verbs TestV16_ManyEventsAreCounted",
 	"internal/driver.mostAbsences":      "internal/driver TestGuests",
 	"internal/driver.mostAlone":         "internal/driver TestDistrust",

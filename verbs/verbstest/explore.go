@@ -27,7 +27,7 @@ const causesEnv = "SOFTHCA_EXPLORE_CAUSES"
 //
 // An error that a call, a completion or an event reports to the test is not a failure: the test should end then, and close
 // what it has opened. It should call t.Error if the program's data is wrong, and use Check, so that leaks and other errors in
-// the use of verbs are found. A subtest whose fault does not happen is skipped. If the test does not end in ten times its time
+// the use of verbs are found. To run one subtest, run the first one, too: -run 'TestX/^(first|wc_LOC_PROT_ERR_nth=1_op=SEND)$'. A subtest whose fault does not happen is skipped. If the test does not end in ten times its time
 // without a fault, and at least 5 s (more if its queue pairs wait longer), the process panics, with the stacks of all goroutines.
 //
 // The adapters must be opened by the test itself, with verbs.Open, rdmacm.Open or package stream: the faults are in the
@@ -42,7 +42,7 @@ func Explore(t *testing.T, test func(t *testing.T)) {
 		return
 	}
 	if first == nil || len(first.Processes) == 0 {
-		t.Fatal("verbstest.Explore: the test has skipped itself or opened no adapter, so nothing can fail")
+		t.Fatal("verbstest.Explore: the test has skipped itself or opened no adapter, so nothing can fail; a pattern of -run must match the subtest first, too: -run 'TestX/^(first|wc_.*)$'")
 	}
 	kinds := slices.DeleteFunc(explore.Kinds(), func(k string) bool { return k == explore.KindProcess })
 	faults, cut := explore.Plan(first.Processes, explore.Selection{Kinds: kinds})

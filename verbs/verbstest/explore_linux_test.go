@@ -166,7 +166,7 @@ func TestExploreFinds(t *testing.T) {
 		"leaks":         {"--- FAIL: TestExplore/fail_errno=ENOMEM_nth=1_op=RegMR", "objects-left-at-close"},
 		"does not look": {"--- FAIL: TestExplore/fail_errno=ENOMEM_nth=1_op=RegMR", "nil pointer dereference"},
 		"believes":      {"--- FAIL: TestExplore/wc_LOC_PROT_ERR_nth=1_op=SEND", "message 0 is wrong"},
-		"waits":         {"panic: verbstest.Explore: the test has not ended after 5s", "explore_linux_test.go"},
+		"waits":         {"panic: verbstest.Explore: the test has not ended after ", "explore_linux_test.go"},
 	} {
 		t.Run(bug, func(t *testing.T) {
 			t.Parallel()

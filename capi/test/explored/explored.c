@@ -70,7 +70,7 @@ static bool build(struct ends *e)
 	return (move(e->qp[0], e->qp[1], &gid) && move(e->qp[1], e->qp[0], &gid)) || fails("modify qp");
 }
 
-// read_nothing reads from a pipe into which nobody writes.
+// read_nothing reads from an empty pipe.
 static void *read_nothing(void *arg)
 {
 	int ends[2];

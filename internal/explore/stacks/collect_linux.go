@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	patience = 3 * time.Second        // for all processes
-	pause    = 100 * time.Microsecond // between two looks whether a thread has stopped
-	maxFiles = 256                    // ELF files that are read
+	traceTime = 3 * time.Second        // for all processes; threads that come later are not traced
+	pause     = 100 * time.Microsecond // between two looks whether a thread has stopped
+	maxFiles  = 256                    // ELF files that are read
 )
 
 // collector collects the stacks of processes.
@@ -34,12 +34,12 @@ type collector struct {
 }
 
 // Collect returns the stacks of processes, of the first MaxProcesses of them. It stops their threads for a moment. No other thread of
-// this process may wait for these processes meanwhile: it would take the news that a thread has stopped for the end of a process.
+// this process may wait for these processes meanwhile: it would get the state of a stopped thread, which Collect waits for.
 func Collect(pids []int) []Process {
 	// The kernel knows the tracing thread, not the tracing process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	c := &collector{objects: map[string]*object{}, symbols: symbols.New(symbols.DebugDir, symbols.MaxDebug), end: time.Now().Add(patience)}
+	c := &collector{objects: map[string]*object{}, symbols: symbols.New(symbols.DebugDir, symbols.MaxDebug), end: time.Now().Add(traceTime)}
 	all := []Process{}
 	for _, pid := range pids[:min(len(pids), MaxProcesses)] {
 		all = append(all, c.process(pid))

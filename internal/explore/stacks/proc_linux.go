@@ -88,7 +88,7 @@ func refused(err error, scope string) string {
 	case "2":
 		return why + "; " + scopeFile + " is 2: only administrators may use it"
 	case "3":
-		return why + "; " + scopeFile + " is 3: nobody may use it until the next boot"
+		return why + "; " + scopeFile + " is 3: ptrace is disabled until the next boot"
 	}
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
 		why += "; the process may be another user's, have more rights than softhca, or already have a debugger, or a filter of system calls forbids ptrace, as in some containers"

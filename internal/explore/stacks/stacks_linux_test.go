@@ -237,7 +237,7 @@ func TestRefused(t *testing.T) {
 	if !strings.Contains(p.Threads[0].State, "in the system call read") {
 		t.Errorf("the state of a thread that reads is %q", p.Threads[0].State)
 	}
-	for scope, want := range map[string]string{"2\n": "ptrace_scope is 2: only administrators", "3\n": "ptrace_scope is 3: nobody may use it", "1\n": "some containers", "": "some containers"} {
+	for scope, want := range map[string]string{"2\n": "ptrace_scope is 2: only administrators", "3\n": "ptrace_scope is 3: ptrace is disabled", "1\n": "some containers", "": "some containers"} {
 		if why := refused(unix.EPERM, scope); !strings.Contains(why, want) {
 			t.Errorf("with the scope %q: %s", scope, why)
 		}

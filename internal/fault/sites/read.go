@@ -46,7 +46,7 @@ func Read(dir string) ([]Process, error) {
 	var all []Process
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), suffix)
-		if !ok || !e.Type().IsRegular() || strings.Trim(name, fault.NameLetters) != "" {
+		if !ok || !e.Type().IsRegular() || !fault.ValidName(name) {
 			continue
 		}
 		if len(all) == maxProcesses {

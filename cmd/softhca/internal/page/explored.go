@@ -72,7 +72,7 @@ func WriteExplored(w io.Writer, r *explore.Report) error {
 	v.count(r)
 	cells := cellsOf(r)
 	if n := len(r.Results) - len(cells); n > 0 {
-		v.Part = fmt.Sprintf("%d faults without a finding are not shown", n)
+		v.Part = fmt.Sprintf("%d faults are not shown: those without a finding first", n)
 	}
 	var err error
 	if v.Data, err = encodeCells(cells); err != nil {
@@ -160,13 +160,13 @@ func cellsOf(r *explore.Report) []cell {
 		cells = append(cells, cell{
 			Process: printable.Line(f.Process, printable.Limit), Kind: printable.Line(f.Kind, printable.Limit), What: printable.Line(f.What, printable.Limit), Of: f.Of,
 			Fault: printable.Line(f.Fault.String(), printable.Limit), Verdict: f.Verdict, Why: printable.Line(f.Why, maxWhy), Code: f.Code, Millis: f.Millis,
-			Stacks: stacks.String(), Output: printable.Lines(f.Output), Again: printable.Line(r.Command(f), maxWhy),
+			Stacks: stacks.String(), Output: printable.Lines(f.Output), Again: printable.Lines(r.Command(f)),
 		})
 	}
 	return cells
 }
 
-// maxWhy is the maximum number of characters of a reason or a command on a page.
+// maxWhy is the maximum number of characters of a reason on a page.
 const maxWhy = 4000
 
 // encodeCells returns the data of the script: JSON behind its length, compressed, in base64.
