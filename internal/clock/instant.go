@@ -24,10 +24,10 @@ func (t Instant) Add(d time.Duration) Instant {
 // Sub returns the time from u to t.
 func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
 
-// minSpedUp is the shortest time to which RetrySpeedup shortens one: a peer that is alive answers within it.
+// minSpedUp is the shortest time to which SpeedUp shortens one: a peer that is alive answers within it.
 const minSpedUp = 20 * time.Millisecond
 
-// RetrySpeedup returns a time that is a number of times shorter, but not below 20 ms unless it was; 0 or 1: the same time.
+// SpeedUp returns a time that is a number of times shorter, but not below 20 ms unless it was; 0 or 1: the same time.
 func SpeedUp(d time.Duration, times int) time.Duration {
 	if times <= 1 {
 		return d

@@ -54,7 +54,7 @@ func TestSpeedUp(t *testing.T) {
 		{time.Second, 0, time.Second}, {time.Second, 1, time.Second}, {time.Second, 2, 500 * time.Millisecond},
 		{time.Second, 50, 20 * time.Millisecond}, {time.Second, 1000, 20 * time.Millisecond}, {5 * time.Millisecond, 50, 5 * time.Millisecond}, {0, 50, 0},
 	} {
-		if got := RetrySpeedup(c.d, c.times); got != c.want {
+		if got := SpeedUp(c.d, c.times); got != c.want {
 			t.Errorf("%v, %d times shorter, is %v, want %v", c.d, c.times, got, c.want)
 		}
 	}

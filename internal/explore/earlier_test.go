@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ func judged(letters string) *Report {
 	all := map[rune]Verdict{'C': Crashed, 'H': Hung, 'L': Lost, 'B': Broke, 'r': Reported, 'a': Absorbed, 'u': Unreached}
 	for i, letter := range letters {
 		if v, ok := all[letter]; ok {
-			f := Fault{Process: "p.1", Kind: KindCall, What: "RegMR", Nth: uint64(i + 1), Of: 9, Error: "ENOMEM", Rule: "rule " + string(rune('a'+i))}
+			f := Fault{Process: "p.1", Kind: KindCall, What: "RegMR", Nth: uint64(i + 1), Of: 9, Error: "ENOMEM", Rule: "fail nth=" + strconv.Itoa(i+1) + " op=RegMR"}
 			r.keep(&Result{Fault: f, Verdict: v, Why: "why", Output: "out \x1b]]>", Code: 1, Millis: 1500})
 		}
 	}
@@ -49,7 +50,7 @@ func TestCompare(t *testing.T) {
 		r.Baseline.text(&b)
 		letters := func(changes []Change) (s string) {
 			for _, ch := range changes {
-				s += strings.TrimPrefix(ch.Rule, "rule ")
+				s += string(rune('a' - 1 + ch.Rule[len("fail nth=")] - '0'))
 			}
 			return s
 		}
@@ -101,8 +102,9 @@ func TestReadReport(t *testing.T) {
 		t.Errorf("read back: %+v", r)
 	}
 	for text, want := range map[string]string{
-		"":                   "not a report of softhca explore --json: EOF",
-		"[]":                 "not a report",
+		"":   "not a report of softhca explore --json: EOF",
+		"[]": "not a report",
+		strings.Replace(whole, "fail nth=1 op=RegMR", "fail'; rm x; '", 1): "is not one rule",
 		`{"version": 99}`:    "its version is 99, not 1",
 		`{}`:                 "its version is 0",
 		whole[:len(whole)/2]: "unexpected EOF",
@@ -153,7 +155,7 @@ func TestJUnit(t *testing.T) {
 	}
 	c := p.Cases[0]
 	if c.Class != "softhca.explore.p.1" || c.Name != "p.1: call of RegMR 1 of 9 fails with ENOMEM" || c.Time != "1.500" || c.Failure == nil || c.Failure.Type != "crashed" ||
-		c.Failure.Message != "why" || !strings.Contains(c.Failure.Text, `out \x1b]]>`) || !strings.Contains(c.Failure.Text, "again: softhca explore --replay 'rule a' -- p") {
+		c.Failure.Message != "why" || !strings.Contains(c.Failure.Text, `out \x1b]]>`) || !strings.Contains(c.Failure.Text, "again: softhca explore --replay 'fail nth=1 op=RegMR' -- p") {
 		t.Errorf("a finding is %+v", c)
 	}
 	if p.Cases[1].Out != "reported: why" || p.Cases[3].Skipped == nil || q.Cases[0].Failure.Message != Hung.Text() {

@@ -39,6 +39,10 @@ func (p *Port) judge(now clock.Instant, seg []byte, s *Subject) *verdict {
 	}
 	f := &p.verdict
 	*f = verdict{edits: f.edits[:0]}
+	if p.gone != nil {
+		f.drop = true
+		return f
+	}
 	for _, l := range p.rules {
 		if l.Action == Reorder && l.late != nil || !l.fits(len(seg)) || !l.Fires(now, s) {
 			continue
