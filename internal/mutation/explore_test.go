@@ -73,7 +73,7 @@ var exploreMutants = slices.Concat(
 			new: "false"},
 	}),
 	bugsIn("internal/clock", []mutant{
-		{name: "speedup-below-the-least", in: "RetrySpeedup", test: "TestSpeedUp",
+		{name: "speedup-below-the-least", in: "SpeedUp", test: "TestSpeedUp",
 			old: "max(d/time.Duration(times), minSpedUp)",
 			new: "d/time.Duration(times)"},
 	}),
