@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/softhca/softhca/internal/fault"
@@ -39,11 +40,23 @@ func ReadReport(r io.Reader) (*Report, error) {
 
 // identity tells a fault from others in all explorations of a program.
 type identity struct {
-	process, kind, what, err string
-	nth                      uint64
+	process, kind, what, err, place string
 }
 
-func (f *Fault) identity() identity { return identity{f.Process, f.Kind, f.What, f.Error, f.Nth} }
+// identity returns the identity of the fault. The first, the last and the middle of what happens in a process are the same ones if there is one
+// more or less in another run.
+func (f *Fault) identity() identity {
+	place := strconv.FormatUint(f.Nth, 10)
+	switch f.Nth {
+	case 1:
+		place = "first"
+	case f.Of:
+		place = "last"
+	case middle(f.Of):
+		place = "middle"
+	}
+	return identity{f.Process, f.Kind, f.What, f.Error, place}
+}
 
 // ErrOtherProgram is the error of a report that is to be continued with another program.
 var ErrOtherProgram = errors.New("the report is of another program")

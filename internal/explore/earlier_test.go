@@ -67,6 +67,17 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestPlacesStay gives the first, the last and the middle of a run the identity of those of a run with another number of things.
+func TestPlacesStay(t *testing.T) {
+	of := func(nth, of uint64) identity { return (&Fault{Process: "p.1", Nth: nth, Of: of}).identity() }
+	if of(1, 9) != of(1, 12) || of(9, 9) != of(12, 12) || of(5, 9) != of(7, 12) || of(3, 9) != of(3, 12) {
+		t.Error("the first, the last, the middle or the third of two runs differ")
+	}
+	if of(1, 9) == of(9, 9) || of(5, 9) == of(9, 9) || of(4, 9) == of(7, 12) || of(1, 1) != of(1, 5) {
+		t.Error("different things of two runs are the same")
+	}
+}
+
 // TestTake takes the results of an earlier report, and leaves the other faults.
 func TestTake(t *testing.T) {
 	var faults []Fault

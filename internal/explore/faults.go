@@ -309,13 +309,16 @@ func (s *Selection) which(count uint64) (all []uint64, total uint64) {
 		}
 		return all, count
 	}
-	for _, n := range []uint64{1, count, count/2 + 1} {
+	for _, n := range []uint64{1, count, middle(count)} {
 		if n <= count && !slices.Contains(all, n) {
 			all = append(all, n)
 		}
 	}
 	return all, uint64(len(all))
 }
+
+// middle returns the number of the middle one of count things.
+func middle(count uint64) uint64 { return count/2 + 1 }
 
 // errnoOf returns an error that the manual page of a call permits and programs may meet.
 func errnoOf(call string) string {

@@ -15,7 +15,7 @@ const (
 var exploreMutants = slices.Concat(
 	bugsIn("internal/explore", []mutant{
 		{name: "explore-middle-not-tried", in: "Selection.which", test: explorePlan,
-			old: "[]uint64{1, count, count/2 + 1}",
+			old: "[]uint64{1, count, middle(count)}",
 			new: "[]uint64{1, count}"},
 		{name: "explore-wide-classes-tried-too", in: "distinct", test: explorePlan,
 			old: "inside >= c.N",

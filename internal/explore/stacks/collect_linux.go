@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	traceTime = 3 * time.Second        // for all processes; threads that come later are not traced
+	traceTime = 3 * time.Second        // for all processes; the stacks of threads that come later are not looked for
 	pause     = 100 * time.Microsecond // between two looks whether a thread has stopped
 	maxFiles  = 256                    // ELF files that are read
 )
@@ -87,7 +87,7 @@ func (c *collector) process(pid int) Process {
 		}
 		one := Thread{TID: tid, Name: name}
 		regs, err := t.registers(tid)
-		if err != nil || s == nil {
+		if err != nil || s == nil || time.Now().After(c.end) {
 			one.State = state(pid, tid)
 			p.add(one)
 			continue
