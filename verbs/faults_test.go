@@ -242,6 +242,9 @@ func TestFailEveryVerb(t *testing.T) {
 	maps.Copy(calls, xrcCalls)
 	maps.Copy(calls, callsOfDomains)
 	for _, v := range fault.Calls() {
+		if strings.HasPrefix(v, "CM") {
+			continue // a call of package rdmacm, whose tests make it fail
+		}
 		t.Run(v, func(t *testing.T) {
 			rule := "fail errno=ENOSPC every=2 op=" + v
 			e := newEndpoint(t, Config{Addr: "10.0.0.1", Network: NewNetwork(), Faults: Faults{Rules: rule}}, ib.RC)

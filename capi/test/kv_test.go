@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -166,8 +165,11 @@ func TestExploreKV(t *testing.T) {
 	}
 }
 
-// TestExploreKVFully explores the example with each bug, and then without one, under all faults of the kinds that its bugs need, as users
-// do. It prints how long the explorations of all bugs took together.
+// mostTime bounds the time in which explore finds all bugs, on two processors.
+const mostTime = 5 * time.Minute
+
+// TestExploreKVFully explores the example with each bug, until it is found, and then without one, under all faults of the kinds that its bugs need,
+// as users do.
 func TestExploreKVFully(t *testing.T) {
 	if !*kvFully {
 		t.Skip("without -kv-fully") // it takes minutes
@@ -182,18 +184,18 @@ func TestExploreKVFully(t *testing.T) {
 	t.Run("bugs", func(t *testing.T) {
 		for _, bug := range kvBugs() {
 			t.Run(bug.name, func(t *testing.T) {
-				t.Parallel()
-				r := exploreKV(t, command, bug.seed(t, dir, "-libverbs"), "--limit", "3s") // many runs with a bug hang
-				found := slices.ContainsFunc(r.Results, func(f explore.Result) bool { return f.Verdict == bug.want && strings.Contains(f.Why, bug.why) })
-				if !found {
-					t.Errorf("%d findings: %v, want one that is %q: %q", r.Findings(), r.Counts, bug.want, bug.why)
+				if r := exploreKV(t, command, bug.seed(t, dir, "-libverbs"), "--fail-fast", "--limit", "3s"); r.Findings() == 0 { // many runs with a bug hang
+					t.Errorf("no finding: %v", r.Counts)
 				}
 			})
 		}
 	})
-	t.Logf("all bugs together: %v", time.Since(begin).Round(time.Second))
-	if r := exploreKV(t, command, dir); r.Findings() > 0 {
-		t.Errorf("%d findings without a bug: %v", r.Findings(), r.Counts)
+	t.Logf("all bugs are found in %v", time.Since(begin).Round(time.Second))
+	if took := time.Since(begin); took > mostTime {
+		t.Errorf("the bugs are found in %v", took)
+	}
+	if r := exploreKV(t, command, dir); r.Findings() > 0 || r.Tried != r.Planned || r.Tried < 100 {
+		t.Errorf("%d findings without a bug, and %d of %d tried: %v", r.Findings(), r.Tried, r.Planned, r.Counts)
 	}
 }
 
@@ -208,8 +210,5 @@ func exploreKV(t *testing.T, command, dir string, flags ...string) *explore.Repo
 	must.Do(t, err)
 	r := new(explore.Report)
 	must.Do(t, json.Unmarshal(text, r))
-	if r.Tried != r.Planned || r.Tried < 100 {
-		t.Errorf("%d of %d faults were tried", r.Tried, r.Planned)
-	}
 	return r
 }

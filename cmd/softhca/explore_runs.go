@@ -28,6 +28,7 @@ type exploreFlags struct {
 	budget time.Duration
 	limit  time.Duration
 	jobs   int
+	fast   bool
 	oracle string
 	reportFlags
 }
@@ -76,13 +77,17 @@ Of a run that hung, the report has the stacks of all threads, and the goroutines
 for continuous integration, --html as a page for a browser. --resume FILE takes the results of a report of --json, whose exploration was ended,
 and tries only the other faults. --baseline FILE compares the findings with those of a report of --json.
 
-The exit code is 0 without a finding, also if --time ended the exploration, and 1 with findings, with --baseline only with new or worse ones, or if the program does not end well in the
-first run. It is 2 if the command line is wrong, and 130 after Ctrl-C.`
+Exit codes:
+  0    no finding, also if --time ended the exploration; with --baseline, no finding that is new or worse
+  1    findings, or the program does not end well in the first run
+  2    the command line is wrong
+  130  after Ctrl-C`
 
 const exploreExample = `  softhca explore -- ./my_test.sh                        all faults
   softhca explore --list -- ./my_test.sh                 only list them
   softhca explore --only wc,cm --time 10m -- ./my_test.sh
-  softhca explore --jobs 4 -- ./my_test.sh
+  softhca explore --jobs 4 -- ./my_test.sh               four runs at the same time
+  softhca explore --fail-fast -- ./my_test.sh            end at the first finding
   softhca explore --json report.json -- sh -c './server & s=$!; ./client 127.0.0.1 && wait $s'
   softhca explore --resume report.json --json report.json -- ./my_test.sh
   softhca explore --baseline old.json --junit report.xml --html report.html -- ./my_test.sh
@@ -93,7 +98,7 @@ func newExploreCommand() *cobra.Command {
 	f := &exploreFlags{}
 	cmd := &cobra.Command{
 		Use:     "explore [flags] [--] PROGRAM [ARGUMENT...]",
-		Short:   "Run a program again for each call and request that can fail, and judge how it ends",
+		Short:   "Run a program again for each thing that can go wrong, and judge how it ends",
 		Long:    exploreLong,
 		Example: exploreExample,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -113,9 +118,10 @@ func newExploreCommand() *cobra.Command {
 	s.StringVar(&f.oracle, "oracle", "", "run this `command` of the shell after each run that ended well; it fails if the result is wrong")
 	s.DurationVar(&f.budget, "time", 0, "begin no run after this time; 0: no limit")
 	s.IntVar(&f.jobs, "jobs", 1, "runs at the same time, each in a network of its own")
+	s.BoolVar(&f.fast, "fail-fast", false, "end at the first finding")
 	s.DurationVar(&f.limit, "limit", 0, "how long a run may take; 0: ten times the first run, and at least 5 s")
 	s.SetInterspersed(false) // words after the program's name are its arguments
-	for _, name := range []string{"list", "json", "only", "all", "time", "junit", "html", "resume", "baseline", "jobs"} {
+	for _, name := range []string{"list", "json", "only", "all", "time", "junit", "html", "resume", "baseline", "jobs", "fail-fast"} {
 		cmd.MarkFlagsMutuallyExclusive("replay", name)
 	}
 	for _, name := range []string{"time", "junit", "html", "resume", "baseline"} {
@@ -184,7 +190,7 @@ func (f *exploreFlags) do(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	o := explore.Options{Selection: explore.Selection{Kinds: f.only, All: f.all}, Budget: f.budget, Limit: f.limit, Earlier: earlier.resumed}
+	o := explore.Options{Selection: explore.Selection{Kinds: f.only, All: f.all}, Budget: f.budget, Limit: f.limit, Earlier: earlier.resumed, FailFast: f.fast}
 	switch {
 	case rule != nil:
 		return f.again(cmd, p, first, rule, o)

@@ -115,6 +115,9 @@ func TestExploreJobs(t *testing.T) {
 	if _, err := os.Stat("met"); err != nil {
 		t.Errorf("no two runs were side by side: %v", err)
 	}
+	if code, out, errs = i.explore(t, "--fail-fast", "--", "sh", "-c", allocates, "sh", "kill -SEGV $$"); code != 1 || !strings.Contains(out, "1 of 3 faults tried") {
+		t.Errorf("%d\n%s\n%s", code, out, errs)
+	}
 	code, _, errs = i.explore(t, "--jobs", "2", "--", "sh", "-c", "echo why; exit 7")
 	if code != 1 || !strings.Contains(errs, "\nwhy\n") {
 		t.Errorf("%d\n%s", code, errs)

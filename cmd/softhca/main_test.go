@@ -48,11 +48,11 @@ func (s *shared) Write(b []byte) (int, error) {
 // String returns the written text, after the last write.
 func (s *shared) String() string { return s.buf.String() }
 
-// commands returns the whole tree, but what cobra adds itself.
+// commands returns the whole tree, but what cobra adds itself, and commands that only this program starts.
 func commands(c *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{c}
 	for _, sub := range c.Commands() {
-		if sub.Name() != "help" && sub.Name() != "completion" {
+		if sub.Name() != "help" && sub.Name() != "completion" && !sub.Hidden {
 			all = append(all, commands(sub)...)
 		}
 	}

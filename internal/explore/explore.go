@@ -28,6 +28,8 @@ type Result struct {
 type Options struct {
 	Selection
 	Budget time.Duration // for all runs under faults; 0: no limit
+	// FailFast begins no run after the first finding.
+	FailFast bool
 	// Earlier is a report of the same program that was not finished: its results are taken, and its faults are not tried again.
 	Earlier *Report
 	Limit   time.Duration // for a run; 0: ten times the first run, and at least 5 s
@@ -88,7 +90,7 @@ func (p *Program) Explore(ctx context.Context, first *Run, o Options) (*Report, 
 	defer func() { report.finish(time.Since(begin), report.Tried-earlier) }()
 	s := series{p: p, faults: faults, limit: func(f *Fault) time.Duration { return o.limit(f, first) }}
 	s.more = func(next *Fault) bool {
-		if o.Budget > 0 && time.Since(begin) >= o.Budget {
+		if o.Budget > 0 && time.Since(begin) >= o.Budget || o.FailFast && report.Findings() > 0 {
 			return false
 		}
 		if o.Progress != nil {

@@ -39,8 +39,6 @@ func openEnd(cfg verbs.Config, check verbs.Option, bug string) (e *end, err erro
 	defer func() {
 		if err != nil && bug != "leaks" {
 			err = errors.Join(err, e.close())
-		} else if err != nil {
-			_ = e.ctx.Close() // the bug
 		}
 	}()
 	if e.ctx, err = verbs.Open(cfg, check); err != nil {
@@ -52,7 +50,6 @@ func openEnd(cfg verbs.Config, check verbs.Option, bug string) (e *end, err erro
 	if e.mr, err = e.pd.RegMR(e.buf, verbs.AccessLocalWrite); err != nil && bug != "does not look" {
 		return e, err
 	}
-	_ = e.mr.LKey()
 	if e.cq, err = e.ctx.CreateCQ(16, nil); err != nil {
 		return e, err
 	}
@@ -101,7 +98,7 @@ func (e *end) await(bug string) error {
 		case err != nil:
 			return err
 		case n == 0:
-		case wc[0].Status == verbs.WCSuccess, bug == "believes":
+		case wc[0].Status == verbs.WCSuccess:
 			return nil
 		case bug != "waits":
 			return fmt.Errorf("completion with %v", wc[0].Status)
@@ -145,7 +142,7 @@ func transfer(t *testing.T, bug string) (err error) {
 		if err := a.qp.PostSend(verbs.SendWR{Opcode: verbs.WRSend, SGList: []verbs.SGE{a.mr.SGE(0, messageSize)}}); err != nil {
 			return err
 		}
-		if err := errors.Join(a.await(bug), b.await(bug)); err != nil {
+		if err := errors.Join(a.await(bug), b.await(bug)); err != nil && bug != "goes on" {
 			return err
 		}
 		if !bytes.Equal(a.buf, b.buf) {
@@ -163,9 +160,9 @@ func TestExplore(t *testing.T) {
 // TestExploreFinds explores programs with a bug, in processes of their own.
 func TestExploreFinds(t *testing.T) {
 	for bug, want := range map[string][]string{
-		"leaks":         {"--- FAIL: TestExplore/fail_errno=ENOMEM_nth=1_op=RegMR", "objects-left-at-close"},
-		"does not look": {"--- FAIL: TestExplore/fail_errno=ENOMEM_nth=1_op=RegMR", "nil pointer dereference"},
-		"believes":      {"--- FAIL: TestExplore/wc_LOC_PROT_ERR_nth=1_op=SEND", "message 0 is wrong"},
+		"leaks":         {"--- FAIL: TestExplore/fail_errno=ENOMEM_nth=1_op=RegMR", "objects-left-at-exit"},
+		"does not look": {"--- FAIL: TestExplore/fail_errno=ENOMEM_nth=1_op=RegMR", "key-unknown"},
+		"goes on":       {"--- FAIL: TestExplore/wc_LOC_PROT_ERR_nth=1_op=SEND", "message 0 is wrong"},
 		"waits":         {"panic: verbstest.Explore: the test has not ended after ", "explore_linux_test.go"},
 	} {
 		t.Run(bug, func(t *testing.T) {
