@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fault"
 	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
@@ -31,6 +33,14 @@ func TestCallsFail(t *testing.T) {
 		must.Do(t, id.BindAddr(a.at(port)))
 		return withQP(t, id)
 	}
+	tested := map[string]bool{}
+	defer func() {
+		for _, c := range fault.Calls() {
+			if strings.HasPrefix(c, "CM") && !tested[c] {
+				t.Errorf("%s is not tested", c)
+			}
+		}
+	}()
 	type call struct {
 		call  string
 		errno ib.Errno
@@ -55,6 +65,13 @@ func TestCallsFail(t *testing.T) {
 		}, func(_, _ *host, id *ID) error { return id.Connect(nil) }},
 		{"CMAccept", ib.ENOMEM, requested, func(_, _ *host, id *ID) error { return id.Accept(nil) }},
 		{"CMReject", ib.EINVAL, requested, func(_, _ *host, id *ID) error { return id.Reject(nil) }},
+		{"CMEstablish", ib.EINVAL, func(t *testing.T, a, b *host) *ID {
+			b.listener(TCP, 0)
+			client := a.resolved(TCP, b.at(port))
+			accepted(t, b, client, &ConnParam{QPN: 0x77})
+			a.take(EventConnectResponse)
+			return client
+		}, func(_, _ *host, id *ID) error { return id.Establish() }},
 		{"CMDisconnect", ib.EINVAL, connected, func(_, _ *host, id *ID) error { return id.Disconnect() }},
 		{"CMJoinMulticast", ib.ENOMEM, datagrams, func(_, _ *host, id *ID) error { return id.JoinMulticast(group, nil) }},
 		{"CMLeaveMulticast", ib.EINVAL, func(t *testing.T, a, b *host) *ID {
@@ -64,6 +81,7 @@ func TestCallsFail(t *testing.T) {
 			return id
 		}, func(_, _ *host, id *ID) error { return id.LeaveMulticast(group) }},
 	} {
+		tested[c.call] = true
 		t.Run(c.call, func(t *testing.T) {
 			before, nth := 0, 1
 			if c.call == "CMCreateID" {

@@ -254,11 +254,7 @@ func TestFailEveryVerb(t *testing.T) {
 			failed := 0
 			for range 4 {
 				err := calls[v](e, srq)
-				var text string
-				if err != nil {
-					text = err.Error()
-				}
-				if errors.Is(err, syscall.ENOSPC) && strings.Contains(text, "fault on demand ("+rule+")") {
+				if errors.Is(err, syscall.ENOSPC) && strings.Contains(fmt.Sprint(err), "fault on demand ("+rule+")") {
 					failed++
 				}
 			}
