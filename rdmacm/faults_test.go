@@ -36,7 +36,7 @@ func failingCalls() []failingCall {
 		must.Do(t, id.BindAddr(a.at(port)))
 		return id
 	}
-	datagrams := func(_ *testing.T, a, _ *host) *ID {
+	datagrams := func(t *testing.T, a, _ *host) *ID {
 		id := a.id(UDP)
 		must.Do(t, id.BindAddr(a.at(port)))
 		return withQP(t, id)
