@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	traceTime = 3 * time.Second        // for all processes; the stacks of threads that come later are not looked for
+	traceTime = 3 * time.Second        // for stopping the threads of all processes
+	stackTime = 30 * time.Second       // for all stacks: those of threads that come later are not looked for
 	pause     = 100 * time.Microsecond // between two looks whether a thread has stopped
 	maxFiles  = 256                    // ELF files that are read
 )
@@ -87,7 +88,7 @@ func (c *collector) process(pid int) Process {
 		}
 		one := Thread{TID: tid, Name: name}
 		regs, err := t.registers(tid)
-		if err != nil || s == nil || time.Now().After(c.end) {
+		if err != nil || s == nil || time.Now().After(c.end.Add(stackTime)) {
 			one.State = state(pid, tid)
 			p.add(one)
 			continue
