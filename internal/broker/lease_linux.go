@@ -403,8 +403,18 @@ func (s *Lease) Claim(id mad.ServiceID) error {
 		reply, changed := s.ask(id)
 		select {
 		case errno, answered := <-reply:
-			if answered {
+			if answered && errno != unix.ESHUTDOWN {
 				return s.claimed(id, errno)
+			}
+			if !answered {
+				continue
+			}
+			// The broker is about to end: the next one gets the claim.
+			select {
+			case <-changed:
+			case <-timer.C:
+				s.Release(id)
+				return s.away()
 			}
 		case <-changed:
 		case <-timer.C:

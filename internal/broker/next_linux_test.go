@@ -57,6 +57,25 @@ func TestClaimIsKept(t *testing.T) {
 	must.Fail(t, x.Claim(service), unix.EADDRINUSE, "the first one again")
 }
 
+// TestClaimWhileTheBrokerEnds claims a service from a broker that has begun to end, and still answers: the next one grants it.
+func TestClaimWhileTheBrokerEnds(t *testing.T) {
+	b := serve(t, 2)
+	x := join(t, b)
+	b.engine.close()
+	claimed := make(chan error, 1)
+	go func() { claimed <- x.Claim(service) }()
+	settle(t, "the claim is asked for", func() bool {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return x.seq > 0
+	})
+	must.Do(t, b.Close())
+	next, err := Open(b.cfg)
+	must.Do(t, err)
+	begin(t, next)
+	must.Do(t, <-claimed)
+}
+
 // TestClaimWaitsForOthers has one of two members rejoin the next broker first: it cannot
 // claim a service of the other, which has not yet reported its services.
 func TestClaimWaitsForOthers(t *testing.T) {

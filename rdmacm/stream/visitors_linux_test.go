@@ -50,7 +50,7 @@ func TestHelperVisitor(t *testing.T) {
 	h := newHost(t, verbs.Config{Addr: addr})
 	returning(t, h, os.Getenv(visitorPort))
 	told := bufio.NewScanner(os.Stdin)
-	fmt.Println("listens")
+	fmt.Println("visitor is here")
 	told.Scan()
 	must.Do(t, echoed(t, h, addr+":"+told.Text(), nil, byte(os.Getpid())).Close())
 	fmt.Println("has exchanged")
@@ -122,7 +122,7 @@ func TestD3_VisitorsComeAndGo(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	addr, before, began := loopback(), openFiles(t), time.Now()
 	first := visit(t, addr, 0) // the programs that stay are not the first
-	first.says(t, "listens")
+	first.says(t, "visitor is here")
 	a, b, far := newHost(t, verbs.Config{Addr: addr}), newHost(t, verbs.Config{Addr: addr}), newHost(t, verbs.Config{Addr: loopback()})
 	home := addr + ":" + strconv.Itoa(residentPort)
 	returning(t, a, strconv.Itoa(residentPort))
@@ -136,7 +136,7 @@ func TestD3_VisitorsComeAndGo(t *testing.T) {
 		}
 		v := coming[0]
 		coming = coming[1:]
-		v.says(t, "listens")
+		v.says(t, "visitor is here")
 		if i := r.IntN(len(all) + 1); i < len(all) {
 			v.exchange(t, all[i].port)
 		} else {
