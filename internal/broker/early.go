@@ -45,9 +45,12 @@ func wanted(m *mad.MAD) (s mad.ServiceID, ok bool) {
 	return 0, false
 }
 
-// claim gives a service to a member, and forwards the requests that wait for it.
+// errEnds is the answer of a broker that ends: the next one decides.
+const errEnds = syscall.ECANCELED
+
+// claim gives a service to a member, and forwards the requests that wait for it. errEnds if the engine is closed.
 func (e *engine) claim(slot uint8, s mad.ServiceID) syscall.Errno {
-	errno := syscall.ESHUTDOWN
+	errno := errEnds
 	_ = e.do(func(now clock.Instant) { // if it fails, nothing listens here any more
 		if errno = e.router.claim(slot, s); errno == 0 {
 			e.early.Listened(s)

@@ -403,13 +403,13 @@ func (s *Lease) Claim(id mad.ServiceID) error {
 		reply, changed := s.ask(id)
 		select {
 		case errno, answered := <-reply:
-			if answered && errno != unix.ESHUTDOWN {
+			if answered && errno != errEnds {
 				return s.claimed(id, errno)
 			}
 			if !answered {
 				continue
 			}
-			// The broker is about to end: the next one gets the claim.
+			// The next broker gets the claim.
 			select {
 			case <-changed:
 			case <-timer.C:
