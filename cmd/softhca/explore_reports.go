@@ -106,7 +106,7 @@ func toFile(name string, write func(io.Writer) error) error {
 	return os.Rename(to, name)
 }
 
-// verdictOf returns the error of a report with findings; of one that is compared, only if some are new or worse.
+// verdictOf returns an error if the report has findings. If the report is compared with a baseline, only new and worse findings count.
 func verdictOf(r *explore.Report) error {
 	n, what := r.Findings(), text.Count(r.Findings(), "finding", "findings")
 	if r.Baseline != nil {

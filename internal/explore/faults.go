@@ -34,7 +34,7 @@ type Fault struct {
 	Kind    string `json:"kind"`    // call, wc, cm, packet, rnr, event or process
 	What    string `json:"what"`    // the call, the opcode of the work request, or the packets
 	Nth     uint64 `json:"nth"`     // which of these in the process, from 1 on
-	Of      uint64 `json:"of"`      // how many of these the process had in the first run; of work requests, those that can fail so
+	Of      uint64 `json:"of"`      // how many of these the process had in the first run; work requests count only if they can have this error
 	Error   string `json:"error"`   // the error number, the completion status, the event, or what happens to the packet or the process
 	Rule    string `json:"rule"`    // of --fault and --replay
 

@@ -112,5 +112,5 @@ func (r *Report) junit(f *Result) junitCase {
 	return c
 }
 
-// seconds returns a time as JUnit has it.
+// seconds returns a time in seconds, as the attribute time of JUnit has it.
 func seconds(millis int64) string { return fmt.Sprintf("%.3f", float64(millis)/1000) }

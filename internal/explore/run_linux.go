@@ -193,7 +193,7 @@ func processes() (all []process, err error) {
 	return all, nil
 }
 
-// descendants returns the processes that this one has started, and those that they have started, that have not ended.
+// descendants returns all running processes below this one: its children, their children and so on.
 func descendants() (below []process) {
 	all, err := processes()
 	if err != nil {

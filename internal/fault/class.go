@@ -13,7 +13,7 @@ type class struct {
 	ops  OpSet
 }
 
-// The classes: the opcodes, the NAKs, and the messages of the connection manager. classesOf has those that hold packets with an opcode.
+// The classes: the opcodes, the NAKs, and the messages of the connection manager. classesOf has, for each opcode, the indices of the classes that can hold a packet with it.
 var (
 	classes   = allClasses()
 	classesOf = indexClasses()

@@ -159,7 +159,7 @@ func starts(p *place) bool {
 	return m != nil && (isSystem(m.path) || m.object != nil && p.addr-m.object.entry < entrySize)
 }
 
-// frame returns the function of a place, after those that are inlined there.
+// frame returns the function at a place. Functions that are inlined there come first.
 func (c *collector) frame(p *place) []check.Frame {
 	m := p.mapping
 	if m == nil {

@@ -11,7 +11,7 @@ import (
 
 // object is an ELF file that processes execute.
 type object struct {
-	segments []elf.ProgHeader // those that are loaded
+	segments []elf.ProgHeader // the segments of the file that are loaded
 	table    *cfi.Table       // nil if it has none
 	entry    uint64           // where the program begins
 	isGo     bool             // it has code in Go

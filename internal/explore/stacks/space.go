@@ -40,7 +40,7 @@ func (s *space) find(addr uint64) *mapping {
 	return &s.mappings[i]
 }
 
-// word reads a word of a stack. It reports false for an address that is in no memory, and for one that no stack has.
+// word reads a word of a stack. It reports false if the address is not mapped, or does not belong to a stack.
 func (s *space) word(addr uint64) (uint64, bool) {
 	if addr%8 != 0 {
 		return 0, false

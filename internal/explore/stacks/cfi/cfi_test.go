@@ -98,7 +98,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestEntries finds the functions of a section: relative addresses, frames of signals, several entries, and those that are left out.
+// TestEntries finds functions in a section: with relative addresses, with signal frames, and among several entries. Entries that make no sense are left out.
 func TestEntries(t *testing.T) {
 	table := Parse(section("zRS", []byte{0}), sectionAt)
 	if r := table.Find(codeAt); r == nil || !r.Signal {
